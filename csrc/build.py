@@ -20,15 +20,11 @@ REALS = {"f32": "float", "f64": "double"}
 
 # name -> (compiler target, bytes of a vector), best first. prfchw: to ask for a line that will be written; the oldest
 # processors with AVX2 take it for nothing
-AVX512 = "avx512f,avx512bw,avx512dq,avx512vl,avx2,fma,bmi,bmi2,prfchw"
 INSTRUCTION_SETS = {
-    "amx": (AVX512 + ",amx-tile,amx-bf16", 64),
-    "avx512": (AVX512, 64),
+    "avx512": ("avx512f,avx512bw,avx512dq,avx512vl,avx2,fma,bmi,bmi2,prfchw", 64),
     "avx2": ("avx2,fma,bmi,bmi2,prfchw", 32),
     "baseline": (None, 16),
 }
-# number types that a set has nothing of its own for: the set that serves them
-SERVED_BY = {("amx", "f64"): "avx512"}
 
 # -Werror=switch: a switch over an enum names every case, so that a new activation, loss, ... is forgotten nowhere
 WARNINGS = ["-Wall", "-Wextra", "-Werror=switch", "-Wno-psabi", "-Wno-unknown-pragmas"]
@@ -63,11 +59,6 @@ def prototypes(text):
     return [(result, name, re.sub(r"\s+", " ", parameters)) for result, name, parameters in found]
 
 
-def server(isa, suffix):
-    """The instruction set whose copy of the core serves this one for this number type."""
-    return SERVED_BY.get((isa, suffix), isa)
-
-
 def entries(text, sets):
     """C source: every FN function as a jump to the copy of the instruction set in use."""
     lines = ["int nn_isa_index(void);"]
@@ -76,12 +67,12 @@ def entries(text, sets):
         for suffix, real in REALS.items():
             typed = re.sub(r"\breal\b", real, parameters)
             returned = re.sub(r"\breal\b", real, result)
-            for isa in dict.fromkeys(server(isa, suffix) for isa in sets):
+            for isa in sets:
                 lines.append(f"{returned}{name}_{suffix}_{isa}({typed});")
             lines.append(f"{returned}{name}_{suffix}({typed})\n{{\n    switch (nn_isa_index()) {{")
             for index, isa in enumerate(sets):
                 case = "default" if index == len(sets) - 1 else f"case {index}"
-                call = f"{name}_{suffix}_{server(isa, suffix)}({arguments})"
+                call = f"{name}_{suffix}_{isa}({arguments})"
                 lines.append(
                     f"    {case}: {call + '; return' if result.strip() == 'void' else 'return ' + call};"
                 )
@@ -105,7 +96,6 @@ def core_source(real, suffix, vector_bytes, isa=None):
                 "#endif",
             ]
         lines += ["#define NN_FAST", f"#define VECTOR_BYTES {vector_bytes}"]
-        lines += ["#define NN_AMX"] if isa == "amx" else []
     lines += [
         f"#define real {real}",
         f"#define REAL_IS_{real.upper()}",
@@ -141,15 +131,11 @@ def compiles(program, *flags):
 
 
 def instruction_sets():
-    """Those of INSTRUCTION_SETS that this platform and compiler (and its assembler) know. NN_BUILD_ISA="amx avx2"
-    builds no others but the baseline, in a part of the time."""
-    target = f'__attribute__((target("{INSTRUCTION_SETS["amx"][0]}")))'
-    instruction = '__asm__ volatile("tdpbf16ps %tmm0, %tmm1, %tmm2");'
+    """Those of INSTRUCTION_SETS that this platform knows. NN_BUILD_ISA=avx2 builds no other but the baseline, in less
+    time."""
     # the compiler is asked, not this machine: it may build for another
     for_x86 = compiles("#ifndef __x86_64__\n#error\n#endif\nint main(void) { return 0; }\n")
-    absent = set() if for_x86 else {"amx", "avx512", "avx2"}
-    if not compiles(f"{target} int main(void) {{ {instruction} return 0; }}\n"):
-        absent.add("amx")
+    absent = set() if for_x86 else {"avx512", "avx2"}
     wanted = os.environ.get("NN_BUILD_ISA")
     if wanted:
         absent |= INSTRUCTION_SETS.keys() - {*wanted.split(), "baseline"}
@@ -212,7 +198,7 @@ def make_omp():
     cores = [
         write_if_changed(f"omp_{s}_{isa}.c", core_source(real, f"{s}_{isa}", INSTRUCTION_SETS[isa][1], isa))
         for s, real in REALS.items()
-        for isa in dict.fromkeys(server(isa, s) for isa in sets)
+        for isa in sets
     ]
     jumps = write_if_changed("omp_entries.c", public_header() + entries((CSRC / "nn.h").read_text(), sets))
     return extension(

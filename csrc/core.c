@@ -11,12 +11,9 @@
 #ifdef NN_FAST
 #include "omp/nn_aux.c"
 #include "omp/matrix_kernel.c"
-#include "omp/matrix_amx.c"
 #include "omp/matrix.c"
 #include "omp/dense_narrow.c"
-#include "omp/dense_pair.c"
 #include "omp/dense.c"
-#include "omp/small_forward.c"
 #include "omp/layout.c"
 #include "omp/conv_direct.c"
 #include "omp/conv_winograd.c"

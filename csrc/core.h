@@ -90,10 +90,6 @@ typedef struct {
         int64_t (*partial_sums)(const nn_layer *spec, int64_t n);
         void (*add_partial_sum)(layer *l, const real *dz, const real *x, int64_t number, const batch *b);
         void (*reduce)(layer *l, int64_t n, const batch *b);
-        /* backward_pair replaces backward_input and both layers' `gradient` where `below` is the lowest trainable layer
-         * and x its input; pass.c. NULL, or pairs() returns 0: never */
-        int (*pairs)(const nn_layer *spec, const nn_layer *below);
-        int (*backward_pair)(layer *l, layer *below, const real *x, const batch *b);
         /* backward_input reads x for more than the derivative of `below`; buffers.c then keeps x of all rows */
         int reads_input;
         /* whether `threads` threads gain by sharing the layer in training on n rows; threads.c. NULL: always */

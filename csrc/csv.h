@@ -26,8 +26,7 @@ enum csv_result {
 /* A field: its place in a text, without quotes and blanks around it. */
 struct csv_place {
     int64_t start, stop;
-    int quoted;    /* it stands in quotes */
-    int doubled;   /* and a doubled quote in it stands for one */
+    int doubled;   /* it stands in quotes, and a doubled quote in it stands for one */
     int is_number; /* finite, with a point before decimals */
 };
 

@@ -143,8 +143,8 @@ typedef struct nn_pack nn_pack;
 
 /* ---- instruction sets ------------------------------------------------------------------------------------------- */
 
-/* The instruction set the kernels use: the best this processor has of "amx", "avx512", "avx2", "baseline", or
- * the one that the environment variable NN_ISA names; always "plain" in _seq. */
+/* The instruction set the kernels use: the best this processor has of "avx512", "avx2", "baseline", or the one
+ * that the environment variable NN_ISA names; always "plain" in _seq. */
 const char *nn_isa(void);
 
 /* 1 where the extension was built with OpenMP. */

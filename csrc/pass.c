@@ -275,33 +275,17 @@ static const batch *backward_batch(const nn_net *net, int i, int lowest, const r
     return own;
 }
 
-/* Whether one backward_pair computes the gradients of layer i and of the lowest trainable layer below it. */
-static int is_paired(const nn_net *net, int i, int lowest, const real *dx)
-{
-    const layer *l = &net->layers[i];
-    return i == lowest + 1 && lowest >= net->buffers.fused_layers && !dx && l->kind->fast.pairs
-        && l->kind->fast.pairs(&l->spec, &l[-1].spec);
-}
-
 /* Gradients of all layers, and of the input unless dx is NULL; with b->update each layer takes its step at once. */
 static void backpropagate(nn_net *net, const batch *b, real *dx)
 {
     int lowest = dx ? 0 : first_trainable(net), fused = net->buffers.fused_layers;
-    int updated = 1, paired = 0;
     for (int i = net->count - 1; i >= max_i64(lowest, fused); i--) {
-        layer *l = &net->layers[i];
-        if (is_paired(net, i, lowest, dx)) {
-            updated = l->kind->fast.backward_pair(l, l - 1, input_of(net, lowest), b);
-            barrier_wait(b->team);
-            paired = 1;
-        } else if (!paired) {
-            batch own;
-            real *below = i > lowest ? net->layers[i - 1].dz : dx;
-            updated = backward_layer(net, i, below, backward_batch(net, i, lowest, dx, b, &own));
-        }
+        batch own;
+        real *below = i > lowest ? net->layers[i - 1].dz : dx;
+        int updated = backward_layer(net, i, below, backward_batch(net, i, lowest, dx, b, &own));
         stamp(net, b, stamp_gradients(net->count, i));
         if (b->update && !updated)
-            apply_update(l, b);
+            apply_update(&net->layers[i], b);
         stamp(net, b, stamp_update(net->count, i));
     }
     if (lowest < fused)

@@ -1,6 +1,6 @@
 /* route.c - the names of the kernels that a network takes, for people; the functions that choose the kernels answer.
  * uses: threads.c (micro_batches_of), buffers.c (fused_layers_of), ranks.c (largest_share), pass.c (fused_forward,
- * backward_batch, is_paired, first_trainable)
+ * backward_batch, first_trainable)
  */
 #include "core.h"
 #include <stdarg.h>
@@ -40,11 +40,7 @@ static void name_kernels(const nn_net *net, int i, const batch *b, char *out, in
         input = route_of(l, INPUT_GRADIENT, backward_batch(net, i, lowest, NULL, b, &own));
     const char *weight = has_parameters(l) ? route_of(l, WEIGHT_GRADIENT, b) : NULL;
     const char *backward = input ? input : weight ? weight : forward;
-    if (i > 0 && is_paired(net, i, lowest, NULL))
-        append(out, size, "%s, backward together with layer %d", forward, i);   /* people count from 1 */
-    else if (i == lowest && i + 1 < net->count && is_paired(net, i + 1, lowest, NULL))
-        append(out, size, "%s, backward together with layer %d", forward, i + 2);
-    else if (input && weight && strcmp(input, weight))
+    if (input && weight && strcmp(input, weight))
         append(out, size, "%s, input gradient: %s, weight gradient: %s", forward, input, weight);
     else if (strcmp(forward, backward))
         append(out, size, "%s, backward: %s", forward, backward);

@@ -1,6 +1,5 @@
 /* test.c - the network's outputs for rows of a data set, and their loss.
- * uses: micro_batch.c (rows_of_net), pass.c (gather, feedforward, loss_of_batch), train.c (take_images, weight_of); the
- * fast build also omp/small_forward.c
+ * uses: micro_batch.c (rows_of_net), pass.c (gather, feedforward, loss_of_batch), train.c (take_images, weight_of)
  */
 #include "core.h"
 
@@ -52,37 +51,7 @@ typedef struct {
     const int64_t *rows;
     const real *given;                  /* the caller's rows, where they are read in place */
     real *out;
-    int64_t size, group;                /* rows that a thread takes at a time, a multiple of group */
-    int small;                          /* by omp/small_forward.c */
 } prediction;
-
-static prediction plan_prediction(const nn_net *net, real *out, const nn_data *data, const int64_t *rows, int threads)
-{
-    prediction p = {
-        .data = data, .rows = rows, .given = rows_in_place(net, data, rows), .out = out,
-        .size = rows_at_a_time(net, threads), .group = 1,
-    };
-#ifdef NN_FAST
-    p.small = p.given && p.size >= LANES && fits_lanes(net);
-    if (p.small)
-        p.group = LANES, p.size = p.size / LANES * LANES;
-#endif
-    return p;
-}
-
-/* The first rows of [at, at + n) by omp/small_forward.c, as far as they fill its vectors; returns how many. */
-static int64_t predict_small(const prediction *p, nn_net *own, int64_t at, int64_t n)
-{
-    int64_t done = 0;
-#ifdef NN_FAST
-    int64_t inputs = own->layers[0].inputs, outputs = last_layer(own)->outputs;
-    for (; p->small && done + LANES <= n; done += LANES)
-        forward_lanes(own, p->out + (at + done) * outputs, p->given + (at + done) * inputs, inputs);
-#else
-    (void)p, (void)own, (void)at, (void)n;
-#endif
-    return done;
-}
 
 /* Rows [at, at + b->n) through all layers, in this thread's buffers. */
 static void predict_rows(const prediction *p, nn_net *own, int64_t at, batch *b)
@@ -104,20 +73,19 @@ static void predict_rows(const prediction *p, nn_net *own, int64_t at, batch *b)
 /* Each thread takes the next rows through all layers, in its part of the buffers: no thread waits for another. */
 static void predict_alone(nn_net *net, real *out, const nn_data *data, const int64_t *rows, int64_t n, int threads)
 {
-    const prediction p = plan_prediction(net, out, data, rows, threads);
+    const prediction p = {data, rows, rows_in_place(net, data, rows), out};
+    const int64_t size = rows_at_a_time(net, threads);
     rows_left shares[threads];
     for (int t = 0; t < threads; t++)
-        thread_share((thread_team){t, threads, NULL}, n, p.group, &shares[t].next, &shares[t].end);
+        thread_share((thread_team){t, threads, NULL}, n, 1, &shares[t].next, &shares[t].end);
     #pragma omp parallel num_threads(threads)
     {
         thread_team here = nn_this_team(NULL);
         layer layers[net->count];
-        nn_net own = rows_of_net(net, layers, here.id * p.size, NULL);
-        for (int64_t at, count = p.size; (at = take_next(shares, threads, here.id, &count)) >= 0; count = p.size) {
-            int64_t done = predict_small(&p, &own, at, count);
-            batch b = {.team = {0, 1, NULL}, .n = count - done, .scratch = scratch_of(net, here)};
-            if (b.n)
-                predict_rows(&p, &own, at + done, &b);
+        nn_net own = rows_of_net(net, layers, here.id * size, NULL);
+        for (int64_t at, count = size; (at = take_next(shares, threads, here.id, &count)) >= 0; count = size) {
+            batch b = {.team = {0, 1, NULL}, .n = count, .scratch = scratch_of(net, here)};
+            predict_rows(&p, &own, at, &b);
         }
     }
 }

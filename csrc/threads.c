@@ -50,15 +50,6 @@ static int rows_stand_alone(const nn_net *net)
     return 1;
 }
 
-/* Whether threads share scratch in training on n rows. */
-static int threads_share_scratch(const nn_net *net, int64_t n)
-{
-    for (int i = 0; i < net->count; i++)
-        if (shared_scratch_of(&net->layers[i], n))
-            return 1;
-    return 0;
-}
-
 /* The number of micro-batches of a batch of n rows, each with gradients of its own. Sizes alone decide it, so the sums
  * are the same for any number of threads. 1 where the gradients would need much memory beside the activations, where
  * fewer than half the threads that pay off would get a micro-batch, or where layers share memory. */
@@ -66,10 +57,10 @@ static int64_t micro_batches_of(const nn_net *net, int64_t n)
 {
     const int64_t least_rows = 64;
     int64_t row = net->layers[0].inputs, count = 1;
-    if (n < 2 * least_rows || net->ranks || !rows_stand_alone(net) || threads_share_scratch(net, n))
+    if (n < 2 * least_rows || net->ranks || !rows_stand_alone(net))
         return 1;
     for (int i = 0; i < net->count; i++) {
-        if (shares_dz(net, i))
+        if (shares_dz(net, i) || shared_scratch_of(&net->layers[i], n))
             return 1;
         row += net->layers[i].outputs;
     }

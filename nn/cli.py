@@ -21,8 +21,7 @@ from types import SimpleNamespace
 from . import cluster
 from .backends import TRAITS
 from .commands import COMMANDS
-from .settings.flags import given_values, keywords, read_by
-from .settings.reference import check_reference
+from .settings.flags import check_reference, given_values, keywords, read_by
 from .terminal import console
 from .terminal.parser import parse
 from .utils import (
@@ -152,10 +151,7 @@ def _explain(error: BaseException) -> tuple[str, int]:
     if isinstance(error, KeyboardInterrupt):
         return "stopped by SIGINT", 128 + signal.SIGINT
     if _is_want_of_memory(error):
-        return (
-            "out of memory: use smaller --layers, a smaller --batch_number or fewer rows",
-            NnError.exit_code,
-        )
+        return ("out of memory: use smaller --layers, a smaller --batch_number or fewer rows", NnError.exit_code)
     if isinstance(error, RuntimeError) and "start new thread" in str(error):
         return f"no more threads: {MORE_THREADS}", NnError.exit_code
     if isinstance(error, ImportError):
@@ -213,7 +209,7 @@ def _run(flags: SimpleNamespace) -> None:
 
 def _check_config(flags: SimpleNamespace) -> None:
     """Raise UsageError if a file that is written would replace that of --config."""
-    written = ("checkpoint", "trace", "history", "trials", "output", "report", *(["model"] if flags.train else []))
+    written = ("checkpoint", "trace", "history", "output", "report", *(["model"] if flags.train else []))
     for path in given_values(flags, written if flags.config else ()).values():
         if os.path.exists(path) and os.path.exists(flags.config) and os.path.samefile(path, flags.config):
             raise UsageError(f"{path} is both --config and output; choose another output file")
@@ -248,4 +244,4 @@ def _join_ranks(flags) -> None:
     rank_group.agree(dict(sorted(given.items())), "give all ranks the same flags", "--{}")
     if rank_group.rank:
         flags.quiet, flags.verbose, flags.json, flags.profile = True, False, False, False
-        flags.trace = flags.history = flags.logdir = flags.output = flags.trials = None
+        flags.trace = flags.history = flags.logdir = flags.output = None

@@ -64,12 +64,10 @@ class InputColumn:
 
     @property
     def pieces(self) -> int:
-        """Return how many pieces the edges make."""
         return max(len(self.edges) - 1, 0)
 
     @property
     def outputs(self) -> int:
-        """Return how many numbers the value becomes."""
         return COLUMN_KINDS[self.kind](self)
 
     @property
@@ -140,7 +138,6 @@ class Layer:
 
     @property
     def parameters(self) -> int:
-        """Return the number of weights and biases."""
         return math.prod(self.weight_shape) + self.biases if self.weight_shape else 0
 
     @property
@@ -317,16 +314,10 @@ def _check_column(name: str, column: InputColumn) -> None:
         raise UsageError(f"{name}: {column.values} different values; it must have between 1 and {MOST_CODES}")
     if column.kind == "embedding" and not 1 <= column.width <= LARGEST:
         raise UsageError(f"{name}: a table {column.width} wide; it must be between 1 and {LARGEST} wide")
-    if column.edges:
-        _check_edges(name, column)
-    if column.waves:
-        _check_waves(name, column)
-
-
-def _check_edges(name: str, column: InputColumn) -> None:
-    if column.kind not in ("number", "gap"):
-        raise UsageError(f"{name}: edges of pieces for the kind {column.kind}; only number and gap have them")
-    if not 2 <= len(column.edges) <= MOST_EDGES:
+    for what, words in (("edges", "edges of pieces"), ("waves", "waves")):
+        if getattr(column, what) and column.kind not in ("number", "gap"):
+            raise UsageError(f"{name}: {words} for the kind {column.kind}; only number and gap have them")
+    if column.edges and not 2 <= len(column.edges) <= MOST_EDGES:
         raise UsageError(f"{name}: {len(column.edges)} edges of pieces; it must have none, or 2 to {MOST_EDGES}")
     for edge in column.edges:
         if not abs(edge) <= FARTHEST_EDGE:
@@ -334,14 +325,9 @@ def _check_edges(name: str, column: InputColumn) -> None:
     for low, high in pairwise(column.edges):
         if not high - low >= NEAREST_EDGES:
             raise UsageError(f"{name}: an edge {high} after {low}; edges must ascend, by {NEAREST_EDGES:g} at least")
-
-
-def _check_waves(name: str, column: InputColumn) -> None:
-    if column.kind not in ("number", "gap"):
-        raise UsageError(f"{name}: waves for the kind {column.kind}; only number and gap have them")
     if not 0 <= column.waves <= MOST_WAVES:
         raise UsageError(f"{name}: {column.waves} waves; it must have between 0 and {MOST_WAVES}")
-    if not 0 < column.deviation < math.inf:
+    if column.waves and not 0 < column.deviation < math.inf:
         raise UsageError(f"{name}: waves of deviation {column.deviation}; it must be above 0 and finite")
 
 
@@ -354,10 +340,6 @@ def _split_activation(item: str, last: bool) -> tuple[str, str | None]:
     if ACTIVATIONS[name].couples_outputs and not last:
         raise UsageError(f"--layers: {item}: {name} is for the last layer only")
     return word, name
-
-
-def _number(text: str | None, default: int) -> int:
-    return default if text is None else int(text)
 
 
 def _dense(match, item, shape):
@@ -391,7 +373,7 @@ def _windows(item: str, shape: Shape, kernel: int, stride: int, padding: int = 0
 
 
 def _conv(match, item, shape):
-    filters, kernel, stride = int(match[1]), _number(match[2], 3), _number(match[3], 1)
+    filters, kernel, stride = int(match[1]), *(int(match[n]) if match[n] else usual for n, usual in ((2, 3), (3, 1)))
     same, padding = match[4] == "same", int((match[4] or "p0")[1:]) if match[4] != "same" else 0
     if max(kernel, stride, padding) > LARGEST:
         raise UsageError(f"--layers: {item}: a number is too large")
@@ -401,7 +383,7 @@ def _conv(match, item, shape):
 
 def _pool(match, item, shape):
     kernel = int(match[2])
-    stride = _number(match[3], kernel)
+    stride = int(match[3]) if match[3] else kernel
     (height, width), _ = _windows(item, shape, kernel, stride)
     yield Layer(match[1], shape, (shape[0], height, width), kernel=kernel, stride=stride)
 

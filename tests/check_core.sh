@@ -4,21 +4,13 @@
 # removes no access before it is checked, and the build takes two thirds of the time. -fno-wrapv: Python's own flags may
 # have -fwrapv, under which no overflow of signed numbers is found. How long such a build takes for something is not
 # tested; so two tests may run at a time. Of the instruction sets below the processor's best, one batch and the
-# products are checked, with --all every test. What no test of this processor runs is not built; where there is AMX, the
-# set below it differs from it in no source but omp/matrix_amx.c: it is built and checked with --all only.
+# products are checked, with --all every test.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 export NN_SHARED="${NN_SHARED:-$(dirname "$PWD")/shared}"
 
 chosen="not lesser or not avx512 and products"
 [ "${1:-}" != --all ] || chosen=
-
-has() { grep -qw "$1" /proc/cpuinfo 2>/dev/null; }
-if [ "${1:-}" != --all ] && has amx_tile; then
-    export NN_BUILD_ISA="amx avx2"
-elif ! has amx_tile; then
-    export NN_BUILD_ISA="avx512 avx2"
-fi
 
 build=$(mktemp -d)
 trap 'rm -rf "$build"' EXIT

@@ -4,8 +4,8 @@
 /* A field: [start, stop) is what it holds, without quotes and blanks; `next` the separator or line end behind it. */
 struct field {
     const char *start, *stop, *next;
-    int quoted, doubled; /* see csv_place */
-    int open;            /* the text ends within its quotes */
+    int doubled; /* see csv_place */
+    int open;    /* the text ends within its quotes */
 };
 
 /* Where blanks separate fields, tabs do too, and several of them are one separator: all but one stand before a field, or
@@ -102,7 +102,7 @@ static int is_any_blank(char c) { return c == ' ' || c == '\t' || c == '\r' || c
 
 __attribute__((noinline)) static struct field quoted_field(struct csv *csv, const char *quote, const char *end)
 {
-    struct field field = {quote, end, end, 0, 0, 1};
+    struct field field = {quote, end, end, 0, 1};
     struct marks marks = {NULL, 0};
     const char *p = quote + 1;
     for (; (p = memchr(p, '"', (size_t)(end - p))) && p[1] == '"'; p += 2)
@@ -113,8 +113,7 @@ __attribute__((noinline)) static struct field quoted_field(struct csv *csv, cons
     for (const char *c = quote; (c = memchr(c, '\n', (size_t)(p - c))); c++)
         csv->breaks++;
     field.next = skip_blanks(csv, p + 1);
-    field.quoted = at_field_end(csv, field.next, end);
-    if (field.quoted) {
+    if (at_field_end(csv, field.next, end)) {
         field.start = quote + 1;
         field.stop = p;
     } else { /* text behind the quotes: they belong to it */
@@ -137,7 +136,7 @@ INLINE struct field any_field(struct csv *csv, struct marks *marks, const char *
     const char *next = find_field_end(csv, marks, p, end), *stop = next;
     while (stop > p && is_blank(csv, stop[-1]))
         stop--;
-    return (struct field){p, stop, behind_field(csv, next, end), 0, 0, 0};
+    return (struct field){p, stop, behind_field(csv, next, end), 0, 0};
 }
 
 INLINE const char *number_field(const struct csv *csv, double *value, const char *p, const char *end)
@@ -178,7 +177,7 @@ INLINE int split_row(struct csv *csv, struct marks *marks, const char **line_end
         if (n < most) {
             double value;
             const int number = is_number(&value, field.start, field.stop, csv->point);
-            place[n] = (struct csv_place){field.start - text, field.stop - text, field.quoted, field.doubled, number};
+            place[n] = (struct csv_place){field.start - text, field.stop - text, field.doubled, number};
         }
         n++;
         row = field.next;

@@ -2,7 +2,7 @@
  * products run along outputs: forward and update read it in place; only the input's gradient needs it transposed, which
  * the packing of the product does. Narrow layers, whose few outputs would leave most of a vector empty, keep it
  * (o, row_stride(i)) and run along inputs (dense_narrow.c).
- * uses: matrix.c (multiply, product_route), dense_narrow.c, dense_pair.c
+ * uses: matrix.c (multiply, product_route), dense_narrow.c
  */
 #include "../core.h"
 #include "nn_aux.h"
@@ -63,7 +63,7 @@ INLINE product asked_input_product(const nn_layer *spec, const batch *b, int64_t
     product p = all;
     int64_t first = b->dx_from / VECTOR * VECTOR;
     p.n = row_stride(b->dx_to) - first, p.b_width = min_i64(p.n, all.b_width - first);
-    if (multiply_scratch(&p) > multiply_scratch(&all) || multiply_shared(&p) > multiply_shared(&all))
+    if (multiply_scratch(&p) > multiply_scratch(&all))
         return all;
     *from = first;
     return p;
@@ -87,19 +87,9 @@ static int64_t dense_scratch(const nn_layer *spec, int64_t n)
     int64_t most = max_i64(multiply_scratch(&forward), multiply_scratch(&input));
     for (int steps = 0; steps < 2; steps++) {
         product weight = weight_product(spec, n, steps);
-        if (row_stride(weight.n) >= FORMED_INPUTS)
-            weight.make_b = form_gradient;
         most = max_i64(most, multiply_scratch(&weight));
     }
     return most;
-}
-
-static int64_t dense_shared_scratch(const nn_layer *spec, int64_t n)
-{
-    if (is_narrow(spec))
-        return 0;
-    product forward = forward_product(spec, n), input = input_product(spec, n), weight = weight_product(spec, n, 1);
-    return max_i64(multiply_shared(&forward), max_i64(multiply_shared(&input), multiply_shared(&weight)));
 }
 
 static void dense_forward(layer *l, real *out, const real *x, const batch *b)
@@ -109,8 +99,7 @@ static void dense_forward(layer *l, real *out, const real *x, const batch *b)
         return;
     }
     product p = forward_product(&l->spec, b->n);
-    p.a = x, p.b = l->w, p.c = out, p.end.bias = l->b, p.shared_scratch = l->shared_scratch;
-    p.rows_alike = !b->training;        /* a row's prediction does not depend on how many others there are */
+    p.a = x, p.b = l->w, p.c = out, p.end.bias = l->b;
     if (b->x_row)
         p.a_row = b->x_row;
     if (p.end.activation == NN_SOFTMAX)
@@ -132,7 +121,7 @@ static void dense_backward_input(layer *l, real *dx, const real *dz, const real 
     }
     int64_t from;
     product p = asked_input_product(&l->spec, b, &from);
-    p.a = dz, p.b = l->w + from * row_stride(l->outputs), p.c = dx + from, p.shared_scratch = l->shared_scratch;
+    p.a = dz, p.b = l->w + from * row_stride(l->outputs), p.c = dx + from;
     if (below != NN_LINEAR)
         p.end = (epilogue){.kind = DERIVATIVE, .activation = below, .x = x + from, .x_row = row_stride(l->inputs)};
     multiply(&p, b->team, b->scratch);
@@ -191,30 +180,10 @@ static int dense_gradient(layer *l, const real *dz, const real *x, const batch *
     product p = weight_product(&l->spec, b->n, b->update != NULL);
     step_constants step;
     int steps = take_step(&p, l, &step, b);
-    p.a = x, p.b = dz, p.shared_scratch = l->shared_scratch;
+    p.a = x, p.b = dz;
     multiply(&p, b->team, b->scratch);
     bias_gradient(l, dz, steps, b);
     return steps;
-}
-
-/* Both layers' gradients, or steps, each thread some of the columns between them. */
-static int dense_backward_pair(layer *l, layer *below, const real *x, const batch *b)
-{
-    product p = weight_product(&below->spec, b->n, b->update != NULL);
-    step_constants step, bias_step;
-    int steps = take_step(&p, below, &step, b);
-    if (steps)
-        bias_step = step_of(b->update, 0);
-    formed_gradient dz = {l, below, b->n, steps ? &step : NULL, &bias_step};
-    p.a = x, p.make_b = form_gradient, p.source = &dz, p.shared_scratch = below->shared_scratch;
-    multiply(&p, b->team, b->scratch);
-    bias_gradient(l, l->dz, steps, b);
-    return steps;
-}
-
-static int dense_pairs(const nn_layer *spec, const nn_layer *below)
-{
-    return forms_gradient(spec) && below->kind == NN_DENSE;
 }
 
 static const char *dense_route(const nn_layer *spec, pass_kind pass, const batch *b)
@@ -224,7 +193,7 @@ static const char *dense_route(const nn_layer *spec, pass_kind pass, const batch
     if (is_narrow(spec))
         return "narrow";
     switch (pass) {
-    case FORWARD: p = forward_product(spec, b->n), p.rows_alike = !b->training; break;
+    case FORWARD: p = forward_product(spec, b->n); break;
     case INPUT_GRADIENT: p = asked_input_product(spec, b, &from); break;
     case WEIGHT_GRADIENT: p = weight_product(spec, b->n, b->update != NULL); break;
     }
@@ -251,9 +220,9 @@ static const layer_kind dense_kind = {
         .size = dense_weights, .import = dense_import, .export = dense_export, .gradient = dense_gradient,
         .most_stepped_rows = dense_most_stepped_rows,
     },
-    .memory = {.scratch = dense_scratch, .shared_scratch = dense_shared_scratch},
+    .memory = {.scratch = dense_scratch},
     .fast = {
-        .pairs = dense_pairs, .backward_pair = dense_backward_pair, .gains_by_sharing = dense_gains_by_sharing,
+        .gains_by_sharing = dense_gains_by_sharing,
         .reads_any_row = dense_reads_any_row, .route = dense_route,
     },
 };

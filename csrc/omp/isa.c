@@ -2,19 +2,11 @@
 #define _DEFAULT_SOURCE
 #include <stdlib.h>
 #include <string.h>
-#if defined(__x86_64__) && defined(__linux__)
-#include <cpuid.h>
-#include <sys/syscall.h>
-#include <unistd.h>
-#endif
 #include "../nn.h"
 
 int nn_isa_index(void);
 
 static const char *const names[] = {
-#ifdef NN_HAS_AMX
-    [NN_HAS_AMX] = "amx",
-#endif
 #ifdef NN_HAS_AVX512
     [NN_HAS_AVX512] = "avx512",
 #endif
@@ -25,21 +17,6 @@ static const char *const names[] = {
 };
 
 #if defined(__x86_64__)
-/* Whether the processor has the matrix unit, and the system lets this process use it: that has to be asked for, as
- * its registers make a thread's state larger by 8 KB. */
-static int matrix_unit(void)
-{
-#if defined(__linux__)
-    const unsigned tiles = 1u << 24, bfloat16 = 1u << 22;
-    const long ask_for_state = 0x1023, tile_data = 18;     /* ARCH_REQ_XCOMP_PERM, XFEATURE_XTILE_DATA */
-    unsigned a, b, c, d;
-    return __get_cpuid_count(7, 0, &a, &b, &c, &d) && (d & tiles) && (d & bfloat16)
-        && syscall(SYS_arch_prctl, ask_for_state, tile_data) == 0;
-#else
-    return 0;
-#endif
-}
-
 static int supported(const char *name)
 {
     __builtin_cpu_init();
@@ -47,12 +24,9 @@ static int supported(const char *name)
             && __builtin_cpu_supports("bmi") && __builtin_cpu_supports("bmi2");
     if (strcmp(name, "avx2") == 0)
         return avx2;
-    int avx512 = avx2 && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw")
-              && __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl");
     if (strcmp(name, "avx512") == 0)
-        return avx512;
-    if (strcmp(name, "amx") == 0)
-        return avx512 && matrix_unit();
+        return avx2 && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw")
+            && __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl");
     return strcmp(name, "baseline") == 0;
 }
 #else

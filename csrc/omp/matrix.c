@@ -1,10 +1,9 @@
-/* matrix.c - the matrix product, fast: brings operands to the micro-kernel (matrix_kernel.c) or to the matrix unit
- * (matrix_amx.c). Each sum runs over k in index order, in blocks of at most DEPTH that k alone decides on, so no number
- * of threads changes a bit.
+/* matrix.c - the matrix product, fast: brings operands to the micro-kernel (matrix_kernel.c). Each sum runs over k in
+ * index order, in blocks of at most DEPTH that k alone decides on, so no number of threads changes a bit.
  *
  * Small operands are read in place. Large ones are packed block by block into the order in which the kernel reads them
  * (Goto and van de Geijn 2008; BLIS): DEPTH x WIDTH of b for the L3 cache, HEIGHT x DEPTH of a for the L2 cache.
- * uses: matrix_kernel.c (tiles), matrix_amx.c (amx_pays, amx_multiply)
+ * uses: matrix_kernel.c (tiles)
  */
 #include "../core.h"
 #include "transpose.h"
@@ -115,10 +114,6 @@ static void pack_b(real *to, const product *p, int64_t p0, int64_t depth, int64_
 {
     int64_t j = 0, n = p->b_width ? p->b_width : p->n;
     const real *end = p->b + (p->k - 1) * p->b_row + (n - 1) * p->b_col + 1;
-    if (p->make_b) {
-        p->make_b(p->source, to, p0, depth, j0, width);
-        return;
-    }
     if (p->b_col == 1)                      /* row by row, as they lie; a panel after whole ones is whole or the first
                                              * of those that are not */
         for (; j + NARROW <= width && j0 + j + NARROW <= n && panel_width(width, j + NARROW - PANEL) == PANEL;
@@ -197,7 +192,7 @@ static blocking blocks_of(const product *p, int64_t columns)
     blocking is;
     int few = p->m <= FEW_ROWS, spread = p->a_col == 1 && p->a_row * (int64_t)sizeof(real) % ALIASES;
     int near = p->m * p->k * (int64_t)sizeof(real) <= NEAR_BYTES;
-    is.packs_b = p->make_b || p->b_col > 1 || p->n % VECTOR
+    is.packs_b = p->b_col > 1 || p->n % VECTOR
              || (!few && !read_in_place(p->k * p->n, p->b_row)) || (p->m > 2 * ROWS && p->b_misaligned);
     is.packs_a = p->m > 1 && !read_in_place(p->m * p->k, p->a_row * p->a_col)
              && !(spread && (near || columns <= THIN));
@@ -225,11 +220,8 @@ static int64_t multiply_scratch(const product *p)
     int64_t b = a_once ? NARROW * depth : max_i64(DEPTH * WIDTH, NARROW * depth);
     b = min_i64(b, (p->n + PANEL - 1) / PANEL * PANEL * depth);
     int64_t copies = (is.packs_a ? a + VECTOR : 0) + (is.packs_b ? b + VECTOR : 0);
-    return max_i64(amx_scratch(p), copies * (int64_t)sizeof(real));
+    return copies * (int64_t)sizeof(real);
 }
-
-/* Bytes that all threads share during a product. */
-static int64_t multiply_shared(const product *p) { return amx_shared(p); }
 
 /* Those of a block's columns that fill whole stripes; how many they are. */
 static int64_t multiply_stripes(const product *p, const real *a, const real *b, int64_t i0, int64_t height, int64_t j0,
@@ -309,18 +301,14 @@ static void multiply_few(const product *p, thread_team t, void *scratch)
     }
 }
 
-/* How threads share a product. */
-typedef enum { BY_AMX, BY_TILES, BY_GRID } sharing;
-
-static sharing sharing_of(const product *p)
+/* Whether threads share a product's tiles evenly; else they stand in a grid. */
+static int shares_tiles(const product *p)
 {
     blocking is = blocks_of(p, p->n);
-    if (amx_pays(p))
-        return BY_AMX;
-    return p->m <= FEW_ROWS && !is.packs_a && !is.packs_b ? BY_TILES : BY_GRID;
+    return p->m <= FEW_ROWS && !is.packs_a && !is.packs_b;
 }
 
-/* BY_GRID: how many threads stand one below the other; the others stand side by side. The grid has equal parts of c and
+/* How many threads of a grid stand one below the other; the others stand side by side. The grid has equal parts of c and
  * packs as few values twice as possible. Weights that take a step after FEW_PRODUCTS are divided by columns, as in the
  * forward pass: a thread then finds its own columns in its cache, where lines from another core would take longer than
  * these products. (Parts of less than WIDE_BYTES of a row would move between cores all the same, as processors fetch
@@ -328,7 +316,7 @@ static sharing sharing_of(const product *p)
 static int threads_down(const product *p, int threads)
 {
     int wide = p->n / threads * (int64_t)sizeof(real) >= WIDE_BYTES;
-    int by_columns = (p->end.kind == STEP && p->k <= FEW_PRODUCTS && wide) || p->make_b;   /* b is made only once */
+    int by_columns = p->end.kind == STEP && p->k <= FEW_PRODUCTS && wide;
     int64_t best = INT64_MAX;
     int down = 1;
     for (int d = 1; d <= threads && threads > 1 && !by_columns; d++) {
@@ -365,27 +353,18 @@ static void multiply_grid(const product *p, thread_team t, void *scratch)
 /* The whole of c, by all threads. */
 static void multiply(const product *p, thread_team t, void *scratch)
 {
-    switch (sharing_of(p)) {
-    case BY_AMX: amx_multiply(p, t, scratch); return;
-    case BY_TILES: multiply_few(p, t, scratch); return;
-    case BY_GRID: multiply_grid(p, t, scratch); return;
-    }
-    NOT_REACHED;
+    (shares_tiles(p) ? multiply_few : multiply_grid)(p, t, scratch);
 }
 
 /* The name of the kernel that `multiply` takes, for `route` of a layer kind. */
 static const char *product_route(const product *p, thread_team t)
 {
     int64_t first, last;
-    switch (sharing_of(p)) {
-    case BY_AMX: return "product, AMX";
-    case BY_TILES: return "product, shared tiles";
-    case BY_GRID:
-        grid_columns(p, t, threads_down(p, t.count), &first, &last);
-        blocking is = blocks_of(p, last - first);
-        return is.packs_a || is.packs_b ? "product, packed blocks" : "product, in place";
-    }
-    NOT_REACHED;
+    if (shares_tiles(p))
+        return "product, shared tiles";
+    grid_columns(p, t, threads_down(p, t.count), &first, &last);
+    blocking is = blocks_of(p, last - first);
+    return is.packs_a || is.packs_b ? "product, packed blocks" : "product, in place";
 }
 
 /* Split-k: long sums are divided as k alone decides; the product of split number s. */
@@ -432,13 +411,11 @@ int FN(matmul)(real *c, const real *a, const real *b, int64_t m, int64_t n, int6
     int64_t stride = max_i64(multiply_scratch(&head), multiply_scratch(&tail));
     stride = (stride + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
     threads = nn_begin((int)max_i64(1, min_i64(threads, worth)), 1);
-    int64_t common = (multiply_shared(&p) + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
-    p.shared_scratch = nn_borrow(common + stride * threads + (parts - 1) * m * n * (int64_t)sizeof(real));
-    if (!p.shared_scratch) {
+    char *scratch = nn_borrow(stride * threads + (parts - 1) * m * n * (int64_t)sizeof(real));
+    if (!scratch) {
         nn_end(threads);
         return -1;
     }
-    char *scratch = (char *)p.shared_scratch + common;
     thread_barrier barrier = {0};
     #pragma omp parallel num_threads(threads)
     {
@@ -450,6 +427,6 @@ int FN(matmul)(real *c, const real *a, const real *b, int64_t m, int64_t n, int6
         barrier_wait(here);             /* spins: a thread that waits at the region's end sleeps, and wakes too late */
     }
     nn_end(threads);
-    nn_give_back(p.shared_scratch);
+    nn_give_back(scratch);
     return 0;
 }

@@ -38,11 +38,6 @@ typedef struct {
     const real *b;
     int64_t b_row, b_col, b_width;      /* b_width: columns of b; the rest up to n count as 0; 0: all */
     int b_misaligned;                   /* b's rows are not aligned to vectors: more than a few tiles read it packed */
-    /* not NULL: b is not in memory; this writes its rows [p0, p0+depth) and columns [j0, j0+width) as pack_b does */
-    void (*make_b)(void *source, real *to, int64_t p0, int64_t depth, int64_t j0, int64_t width);
-    void *source;
-    int rows_alike;                     /* a row of c must not depend on the number of rows: no choice by m */
-    void *shared_scratch;                       /* what threads share, multiply_shared's bytes */
     real *c;
     int64_t c_row;
     epilogue end;

@@ -1,7 +1,6 @@
 """The commands of `nn`: one function for each mode.
 
-    train.py        --train: load, train, write the model; what a signal leaves behind
-    effort.py       --train without --layers: what --effort chooses
+    train.py        --train: load, choose or train, write the model; what a signal leaves behind
     use.py          --test, --predict, --info, --export: uses of a model
     compare.py      --compare: two models on the same rows
     explain.py      --explain: columns that matter, contributions to predictions

@@ -5,8 +5,7 @@ from __future__ import annotations
 import json
 import os
 
-from ..settings.flags import given_values, keywords
-from ..settings.reference import REFERENCE
+from ..settings.flags import REFERENCE, given_values, keywords
 from ..utils import UsageError, check_writable
 
 

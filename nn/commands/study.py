@@ -25,7 +25,7 @@ def sweep_command(flags) -> None:
     check_writable(flags.output)
     if flags.report:
         check_report(flags.report, flags.sweep, flags.output)
-    rows = sweep.sweep(flags.sweep, flags.output, flags.index, None if flags.quiet else say)
+    rows = sweep.sweep(flags.sweep, flags.output, None if flags.quiet else say)
     if flags.report:
         from ..study import page, sweep_page
 
@@ -38,17 +38,14 @@ def sweep_command(flags) -> None:
 
 
 def plot_command(flags) -> None:
-    """Draw the results of --sweep, trials, or what is known of a model, into the folder --output."""
+    """Draw the results of --sweep, or what is known of a model, into the folder --output."""
     from ..files import model_file
-    from ..study import chart, page, results, sweep_page, trials
+    from ..study import chart, page, results, sweep_page
 
     if flags.report:
         check_report(flags.report, flags.plot, flags.dataset)
     if model_file.is_model(flags.plot):
         drawn, reason = _page_of_model(flags), "the model holds no history; give a data set with --dataset"
-    elif trials.is_trials(flags.plot):
-        tried = trials.read_trials(flags.plot)
-        drawn, reason = sweep_page.of_trials(tried), f"no setting differs among {len(tried)} trials"
     else:
         rows = results.collect(flags.plot)
         failed = sum(row["status"] != results.OK for row in rows)

@@ -27,10 +27,10 @@ from ..utils import (
     interruption,
     is_stream,
     release_locks,
+    say,
     sole_writer,
 )
 from .common import check_apart, print_json
-from .effort import choose, effort_of, maker_of, replaced_by
 
 RUN_AGAIN = 75  # EX_TEMPFAIL: stopped by a scheduler; the same command continues the training
 
@@ -56,25 +56,34 @@ def train_command(flags) -> None:
         if flags.output and "validated" in result:
             raise OutputError(f"--output {flags.output}: validation rows, not folds, judged so large a table")
         if flags.output:
-            _write_folds(flags.output, net, ds)
-    with _kept_in(lost):
-        if flags.trials:
-            _write_trials(flags.trials, result, net)
+            from .predictions import fold_table, write_table
+
+            write_table(flags.output, fold_table(net, ds))
     with _kept_in(lost):
         finish(batch_size=net.config["batch_number"])
     _print(flags, result)
-    if lost:
-        raise _lost(flags, lost)
+    if lost:  # the training went on without some of its outputs, or was stopped
+        written = "" if flags.model is None else f"; {flags.model} is written"
+        failure = OutputError("; ".join(map(str, lost)) + written)
+        failure.exit_code = lost[0].exit_code
+        raise failure
 
 
 def _checked_effort(flags) -> str | None:
-    """Return the value of --effort, or None where --layers is given, after a check of all that shows before the data is
-    read. Raises UsageError and OutputError."""
+    """Return the effort to choose with; None where the flags describe one training, whose layers are the usual ones
+    unless --layers tells others. Raises UsageError and OutputError for all that shows before the data is read."""
+    from ..files.text_model import is_text
+    from ..train.effort import effort_for
+
     if flags.model is None and flags.folds is None:
         raise UsageError("--train needs --model PATH")
     _check_written(flags)
     _check_networks(flags)
-    effort = effort_of(flags)
+    into_text = flags.model is not None and is_text(flags.model)
+    if flags.effort and into_text:
+        raise UsageError(f"--effort {flags.effort}: a .m file holds one network; give --model another suffix, .bin")
+    effort = effort_for(flags.effort, given_values(flags, vars(flags)))
+    effort = None if into_text else effort
     if flags.output and flags.folds is None and effort is None:
         raise UsageError(f"--output {flags.output}: --train writes the predictions of --folds F there; add it")
     if cluster.current().rank == 0 and flags.model is not None:
@@ -90,7 +99,7 @@ def _print(flags, result: dict) -> None:
         print_json(result)
     elif not flags.quiet:
         if "trials" in result:
-            _tell_trials(result, None if flags.verbose else tables.MOST_TRIALS)
+            tables.trials_report(result, flags.verbose)
         if flags.profile:
             tables.profile_report(result["profile"])
         tables.training_report(result, flags.verbose)
@@ -109,13 +118,6 @@ def _sole_writer_of(flags) -> Iterator[None]:
         yield
 
 
-def _lost(flags, lost: list[NnError]) -> NnError:
-    """Return the error that ends a training which went on without some of its outputs, or was stopped."""
-    failure = OutputError("; ".join(map(str, lost)) + ("" if flags.model is None else f"; {flags.model} is written"))
-    failure.exit_code = lost[0].exit_code
-    return failure
-
-
 @contextlib.contextmanager
 def _kept_in(lost: list[NnError]) -> Iterator[None]:
     """Keep an OutputError for the end: what the other files hold is not lost to it."""
@@ -125,71 +127,32 @@ def _kept_in(lost: list[NnError]) -> Iterator[None]:
         lost.append(error)
 
 
-def _write_folds(path: str, net, ds) -> None:
-    from .predictions import fold_table, write_table
-
-    write_table(path, fold_table(net, ds))
-
-
-def _write_trials(path: str, result: dict, net) -> None:
-    from ..study.trials import append_trials, rows_of
-
-    append_trials(path, rows_of(result, net))
-
-
-def _tell_trials(result: dict, most: int | None) -> None:
-    from ..study.trials import best_first
-
-    tables.trials_report(best_first(result), result["monitor"], most)
-
-
 def _check_written(flags) -> None:
-    """Raise UsageError if a file that is read would be replaced, or one be written twice."""
+    """Raise UsageError if a file that is read would be replaced, or one be written twice, also by the unfinished
+    network of a training that is stopped."""
+    validation = flags.validation if isinstance(flags.validation, str) and flags.validation != OF_FOLD else None
     written: dict[str, str] = {}
-    for name, path in given_values(flags, ("model", "checkpoint", "trace", "history", "trials", "output")).items():
+    for name, path in given_values(flags, ("model", "checkpoint", "trace", "history", "output", "logdir")).items():
         resumed = None if flags.resume == "auto" or name == "checkpoint" else flags.resume
-        for read in filter(None, (flags.dataset, _validation_file(flags), resumed)):
+        for read in filter(None, (flags.dataset, validation, resumed) if name != "logdir" else ()):
             check_apart(read, path)
-        _note_written(written, name, path)
-    if flags.logdir:
-        _note_written(written, "logdir", flags.logdir)
-    _check_part(flags, written)
-
-
-def _note_written(written: dict[str, str], name: str, path: str) -> None:
-    """Add a flag's path to those that are written. Raises UsageError if another flag's is the same."""
-    other = written.setdefault(os.path.realpath(path), name)
-    if other != name:
-        raise UsageError(f"--{name} {path}: the same file as --{other}; choose another file")
-
-
-def _check_part(flags, written: dict[str, str]) -> None:
-    """Raise UsageError if the unfinished network of a training that is stopped would replace another file of it."""
+        other = written.setdefault(os.path.realpath(path), name)
+        if other != name:
+            raise UsageError(f"--{name} {path}: the same file as --{other}; choose another file")
     if flags.model is None:
         return
     part = _part_of(flags.model)
     if name := written.get(os.path.realpath(part)):
-        raise UsageError(
-            f"--{name} {getattr(flags, name)}: --train writes a network there that a signal stops; choose another file"
-        )
-    for read in filter(None, (flags.dataset, _validation_file(flags), flags.config)):
+        where = "--train writes a network there that a signal stops"
+        raise UsageError(f"--{name} {getattr(flags, name)}: {where}; choose another file")
+    for read in filter(None, (flags.dataset, validation, flags.config)):
         check_apart(read, part)
-
-
-def _validation_file(flags) -> str | None:
-    return flags.validation if isinstance(flags.validation, str) and flags.validation != OF_FOLD else None
 
 
 def _check_networks(flags) -> None:
     """Raise UsageError for --networks or --folds beside a flag that is about one network."""
     from ..files.text_model import is_text
 
-    if flags.trials and not flags.vary:
-        raise UsageError(f"--trials {flags.trials}: has a line for each network of --vary; add it")
-    if flags.trials:
-        from ..study.trials import check_trials
-
-        check_trials(flags.trials)
     if (flags.networks or 1) == 1 and flags.folds is None:
         return
     flag = f"--networks {flags.networks}" if flags.folds is None else f"--folds {flags.folds}"
@@ -206,31 +169,34 @@ def _trained(flags, layers, effort: str | None, stop: StopRequest):
     from ..files.text_model import check_layers, check_plain, is_text
     from ..nn import Network
     from ..train import train
+    from ..train.effort import replacing, why_not
+    from ..train.fit import training_data
     from ..watch.observe import Observers
 
     checkpoint = Checkpoint(flags.checkpoint, flags.checkpoint_every, flags.resume)  # checked before data is read
     began = time.perf_counter()
-    ds = _load_training_data(flags, layers)
+    of_network = keywords(flags, "network", "engine")
+    ds = training_data(flags.dataset, None, layers, keywords(flags, "load"), of_network)
     reading = (began, time.perf_counter())
     if effort:
-        observers = Observers(flags, lambda: chosen.net, reading, records=False)
-        chosen = maker_of(flags, effort, ds, checkpoint, observers.beside)
-        if chosen:
-            try:
-                net, result, lost = choose(flags, chosen, stop)
-            except Stopped as stopped:
-                raise _unfinished(flags, chosen.net, checkpoint, stopped) from stopped
-            lost += [] if chosen.stopped is None else [_best_so_far(chosen.stopped, result["tried"])]
-            return net, ds, result, partial(observers.finish, result, partial(chosen.timed, observers.batches)), lost
+        reason = why_not(ds)
+        if reason and flags.effort:
+            raise UsageError(f"--effort {flags.effort}: {reason}; leave it out or give --layers")
+        if not reason:
+            return _chosen(flags, effort, ds, checkpoint, reading, stop)
+        if not flags.quiet:
+            say(f"one network of the usual layers: {reason}")
     if flags.output and flags.folds is None:
         raise UsageError(f"--output {flags.output}: --train writes the predictions of --folds F there; add it")
-    net = Network.for_data(ds, flags.layers, **keywords(flags, "network", "engine"))
+    net = Network.for_data(ds, flags.layers, **of_network)
     if flags.model is not None and is_text(flags.model):
         check_layers(net.layers)
         check_plain(flags.model, ds, flags.number_embedding)
     observers = Observers(flags, lambda: net, reading)
-    about = console.about_training(ds), "" if effort else replaced_by(flags)
-    callback = observers.beside(make_progress(about, flags.quiet, flags.verbose))
+    name = replacing(given_values(flags, vars(flags)))
+    replaced = "" if effort else f"{f'--{name}' if name else 'a .m model'} replaces the choice of --effort"
+    progress = make_progress(console.about_training(ds), replaced, flags.quiet, flags.verbose)
+    callback = observers.beside(progress)
     options = keywords(flags, "train", "several")
     try:
         result, lost = train(net, ds, **options, checkpoint=checkpoint, callback=callback, stop=stop), []
@@ -239,6 +205,44 @@ def _trained(flags, layers, effort: str | None, stop: StopRequest):
     except Stopped as stopped:
         raise _unfinished(flags, net, checkpoint, stopped) from stopped
     return net, ds, result, partial(observers.finish, result, lambda: net), lost
+
+
+def _chosen(flags, effort: str, ds, checkpoint, reading: tuple, stop: StopRequest):
+    """Choose networks by an effort and train them; returns what _trained does."""
+    from ..train import train
+    from ..train.decision import rules_in
+    from ..train.effort import choice_for
+    from ..watch.observe import Observers
+
+    observers = Observers(flags, lambda: chosen.net, reading, records=False)
+    if flags.output and ds.are_images:
+        raise UsageError(f"--output {flags.output}: has predictions of folds, and images are judged by validation rows")
+    progress = make_progress(console.about_training(ds), "", flags.quiet, flags.verbose)
+    given = keywords(flags, "train") | given_values(flags, ["activation"])
+    of_network = keywords(flags, "network", "engine")
+    chosen = choice_for(ds, effort, given, of_network, observers.beside(progress), checkpoint)
+    lost: list[NnError] = []
+
+    def trained(net, ds, **options) -> dict:
+        try:
+            return train(net, ds, **options, stop=stop)
+        except SideFileError as error:  # told again after each candidate
+            lost[:] = [error]
+            return error.result
+
+    try:
+        net, result = chosen.run(trained)
+    except Stopped as stopped:
+        raise _unfinished(flags, chosen.net, checkpoint, stopped) from stopped
+    repeated = given_values(flags, ("seed", "dtype", "init", "loss")) | rules_in(chosen.given)
+    for one in result["chosen"]:
+        one["flags"] += "".join(f" --{name} {value}" for name, value in repeated.items())
+    if chosen.stopped is not None:
+        tried = result["tried"]
+        failure = NnError(f"{chosen.stopped}: chosen from the {tried} candidate{'s' * (tried > 1)} that had ended")
+        failure.exit_code = _signal_code(chosen.stopped.signum)
+        lost.append(failure)
+    return net, ds, result, partial(observers.finish, result, partial(chosen.timed, observers.batches)), lost
 
 
 def _unfinished(flags, net, checkpoint, stopped: Stopped) -> NnError:
@@ -250,13 +254,6 @@ def _unfinished(flags, net, checkpoint, stopped: Stopped) -> NnError:
     if lost:
         return OutputError(f"{stopped}: {lost}; {kept}")
     return _stopped(flags, stopped, kept)
-
-
-def _load_training_data(flags, layers):
-    from ..train.fit import training_data
-
-    of_network = keywords(flags, "network", "engine")
-    return training_data(flags.dataset, None, layers, keywords(flags, "load"), of_network)
 
 
 @contextlib.contextmanager
@@ -301,13 +298,6 @@ def _part_of(model: str) -> str:
     """Return the name of an unfinished network's file, cut where the system would not take one so long."""
     folder, name = os.path.split(model)
     return os.path.join(folder, cut_name(name) + ".part")
-
-
-def _best_so_far(stopped: Stopped, tried: int) -> NnError:
-    """Return the error to end with after a signal that ended the choice of --effort."""
-    failure = NnError(f"{stopped}: chosen from the {tried} candidate{'s' * (tried > 1)} that had ended")
-    failure.exit_code = _signal_code(stopped.signum)
-    return failure
 
 
 def _stopped(flags, stopped: Stopped, kept: str) -> NnError:

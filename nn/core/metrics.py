@@ -123,25 +123,21 @@ def ratio(part: float, whole: float) -> float:
 
 @formula_of("counts", "precision")
 def precision(counts: Counts) -> float:
-    """Return tp / (tp + fp)."""
     return ratio(counts.tp, counts.tp + counts.fp)
 
 
 @formula_of("counts", "recall")
 def recall(counts: Counts) -> float:
-    """Return tp / (tp + fn)."""
     return ratio(counts.tp, counts.tp + counts.fn)
 
 
 @formula_of("counts", "f1")
 def f1(counts: Counts) -> float:
-    """Return the harmonic mean of precision and recall, 2 tp / (2 tp + fp + fn)."""
     return ratio(2 * counts.tp, 2 * counts.tp + counts.fp + counts.fn)
 
 
 @formula_of("counts", "accuracy")
 def accuracy(counts: Counts) -> float:
-    """Return (tp + tn) / all."""
     return ratio(counts.tp + counts.tn, sum(counts))
 
 
@@ -157,7 +153,6 @@ def mcc(counts: Counts) -> float:
 
 
 def mcc_square(counts: Counts) -> float:
-    """Return the square of the denominator of `mcc`."""
     tp, fp, fn, tn = counts
     return (tp + fp) * (tp + fn) * (tn + fp) * (tn + fn)
 
@@ -181,12 +176,10 @@ class ClassCounts(NamedTuple):
         return cls(*(np.bincount(own, w, minlength=classes).astype(each.dtype).tolist() for own, w in rows))
 
     def against_the_rest(self) -> list[Counts]:
-        """Return the counts of each class against the rest."""
         rows = sum(self.support)
         return [Counts(tp, p - tp, s - tp, rows - p - s + tp) for tp, p, s in zip(*self, strict=True)]
 
     def macro(self, rate: Callable[[Counts], float]) -> float:
-        """Return the plain mean of a rate over the classes."""
         return sum(map(rate, self.against_the_rest())) / len(self.right)
 
 
@@ -197,7 +190,6 @@ for _name, _rate in RATES.items():
 
 @formula_of("classes", "accuracy")
 def accuracy_of_classes(classes: ClassCounts) -> float:
-    """Return the share of the rows that are rightly predicted."""
     return ratio(sum(classes.right), sum(classes.support))
 
 
@@ -317,13 +309,11 @@ def mse(errors: np.ndarray, mean: Callable) -> float:
 
 @formula_of("errors", "mae")
 def mae(errors: np.ndarray, mean: Callable) -> float:
-    """Return the mean of |p - y| over all entries; see mse."""
     return mean(np.abs(errors))
 
 
 @formula_of("errors", "rmse")
 def rmse(errors: np.ndarray, mean: Callable) -> float:
-    """Return the root of `mse`."""
     return math.sqrt(mse(errors, mean))
 
 
@@ -399,58 +389,46 @@ class Judged:
 
     @property
     def names(self) -> list[str]:
-        """The metrics that these predictions have."""
         of_task = [name for name in METRICS if self._task in METRICS[name].of]
         is_series = self._task == "regression" and self._of_persistence is not None
         return [name for name in of_task if is_series or METRICS[name].of[self._task] != "series"]
 
     def counts(self, weights=None) -> Counts:
-        """Return the counts of two classes."""
         return confusion_counts(self.truth, self.predicted, weights)
 
     def classes(self, weights=None) -> ClassCounts:
-        """Return the counts of several classes."""
         return ClassCounts.of(self.truth, self.predicted, self.scores.shape[1], weights)
 
     def values(self, weights=None, names: Iterable[str] | None = None, exact: bool = True) -> dict[str, float | None]:
         """Return metrics, None where they are undefined. weights: as checked_weights returns them. exact: sums are
         rounded once."""
 
-        def mean(values: np.ndarray) -> float:
-            return _mean(values, weights) if exact else _quick_mean(values, weights)
+        def mean_of(values: np.ndarray) -> float:
+            if weights is None and values.ndim > 1:
+                return float(np.mean(values))
+            values = values if values.ndim == 1 else values.mean(axis=1)
+            return mean(values, weights) if exact else float((values * weights).sum() / weights.sum())
 
         formed_from = {
             "counts": cache(lambda: (self.counts(weights),)),
             "classes": cache(lambda: (self.classes(weights),)),
             "ranks": cache(lambda: self._ranks.counts(weights)),
-            "errors": lambda: (self._errors, mean),
-            "series": lambda: (self._errors, self._of_persistence, mean),
+            "errors": lambda: (self._errors, mean_of),
+            "series": lambda: (self._errors, self._of_persistence, mean_of),
             "numbers": lambda: (self.truth, self.scores, weights),
         }
         found = {}
         for name in self.names if names is None else names:
             of = METRICS[name].of[self._task]
-            if of == "probabilities":
-                found[name] = mean(self._values_of_rows(name)) if self.are_probabilities else None
-            else:
+            if of != "probabilities":
                 found[name] = _FORMULAS[of, name](*formed_from[of]())
+            elif self.are_probabilities:
+                if name not in self._row_values:
+                    self._row_values[name] = _FORMULAS[of, name](self.truth, self.scores)
+                found[name] = mean_of(self._row_values[name])
+            else:
+                found[name] = None
         return found
-
-    def _values_of_rows(self, name: str) -> np.ndarray:
-        if name not in self._row_values:
-            self._row_values[name] = _FORMULAS["probabilities", name](self.truth, self.scores)
-        return self._row_values[name]
-
-
-def _mean(values: np.ndarray, weights: np.ndarray | None) -> float:
-    """Return the mean of values (rows,) or of all entries (rows, outputs)."""
-    if values.ndim == 1:
-        return mean(values, weights)
-    return float(np.mean(values)) if weights is None else mean(values.mean(axis=1), weights)
-
-
-def _quick_mean(values: np.ndarray, weights: np.ndarray) -> float:
-    return float(((values if values.ndim == 1 else values.mean(axis=1)) * weights).sum() / weights.sum())
 
 
 def metrics_of(task: str) -> list[str]:

@@ -179,14 +179,6 @@ def initial_frequencies(waves: Sequence[tuple[int, float]], seed: int):
     return out * np.repeat([deviation for _, deviation in waves], [count for count, _ in waves])
 
 
-def _scale_he(out, fan_in: int, fan_out: int) -> None:
-    out *= math.sqrt(2.0 / fan_in)
-
-
-def _scale_lecun(out, fan_in: int, fan_out: int) -> None:
-    out *= math.sqrt(1.0 / fan_in)
-
-
 def _scale_glorot(out, fan_in: int, fan_out: int) -> None:
     bound = math.sqrt(6.0 / (fan_in + fan_out))
     out *= 2.0 * bound
@@ -194,8 +186,8 @@ def _scale_glorot(out, fan_in: int, fan_out: int) -> None:
 
 
 _RULES = {  # a name of INITIALIZERS -> (what draws, how the drawn numbers are scaled)
-    "he": (normal, _scale_he),
-    "lecun": (normal, _scale_lecun),
+    "he": (normal, lambda out, fan_in, fan_out: np.multiply(out, math.sqrt(2.0 / fan_in), out)),
+    "lecun": (normal, lambda out, fan_in, fan_out: np.multiply(out, math.sqrt(1.0 / fan_in), out)),
     "glorot": (uniform, _scale_glorot),
     "uniform": (uniform, lambda out, fan_in, fan_out: None),
 }

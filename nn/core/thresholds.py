@@ -45,7 +45,6 @@ class CutOffs:
         return _ratio((1 + square) * self.tp, (1 + square) * self.tp + square * self.fn + self.fp)
 
     def cost(self, of_fp: float, of_fn: float) -> np.ndarray:
-        """Return what the wrong rows cost."""
         return of_fp * self.fp + of_fn * self.fn
 
     def threshold(self, k: int) -> float:
@@ -92,11 +91,7 @@ def best_threshold(spec: str, truth: np.ndarray, scores: np.ndarray, weights=Non
     cuts = cut_offs(np.asarray(truth), np.asarray(scores), weights)
     if not cuts.tp[-1]:
         raise DataError(f"--threshold {spec}: no row to choose it by is of class 1; give a number, or other rows")
-    return cuts.threshold(_BEST[name](cuts, *numbers))
-
-
-def _best_fbeta(cuts: CutOffs, beta: float = 1.0) -> int:
-    return int(np.argmax(cuts.fbeta(beta)))  # the first of equal ones
+    return cuts.threshold(int(_BEST[name](cuts, *numbers)))
 
 
 def _precise_enough(cuts: CutOffs, least: float) -> int:
@@ -111,18 +106,10 @@ def _precise_enough(cuts: CutOffs, least: float) -> int:
     return int(np.argmax(np.where(enough, cuts.recall, -1.0)))
 
 
-def _sensitive_enough(cuts: CutOffs, least: float) -> int:
-    return int(np.argmax(np.where(cuts.recall >= least, cuts.precision, -1.0)))
-
-
-def _cheapest(cuts: CutOffs, of_fp: float, of_fn: float) -> int:
-    return int(np.argmin(cuts.cost(of_fp, of_fn)))
-
-
 _BEST = {  # rule -> (cut-offs, *its numbers) -> number of the best cut-off
-    "f1": _best_fbeta,
-    "fbeta": _best_fbeta,
+    "f1": lambda cuts: np.argmax(cuts.fbeta(1.0)),  # the first of equal ones
+    "fbeta": lambda cuts, beta: np.argmax(cuts.fbeta(beta)),
     "precision": _precise_enough,
-    "recall": _sensitive_enough,
-    "cost": _cheapest,
+    "recall": lambda cuts, least: np.argmax(np.where(cuts.recall >= least, cuts.precision, -1.0)),
+    "cost": lambda cuts, of_fp, of_fn: np.argmin(cuts.cost(of_fp, of_fn)),
 }

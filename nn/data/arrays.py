@@ -20,8 +20,6 @@ from .records import in_rows, new_rows
 from .source import DEFLATE_RATIO, Source, fill, readable
 from .typed import Opened, array_block
 
-_BLOCK_VALUES = 1 << 18  # of an NPY file that are read at a time
-
 
 @dataclass
 class Arrays:
@@ -67,30 +65,17 @@ def check_finite(place: str, values: np.ndarray) -> None:
 def npy(path: str) -> Opened:
     """Open an array of numbers (rows, columns). Raises DataError for another array."""
 
-    def parts(places: list[int]) -> Iterator[tuple[int, Callable[[int], Column]]]:
+    def parts(_places: list[int]) -> Iterator[tuple[int, Callable[[int], Column]]]:
         with Source(path) as source:
-            (rows, columns), in_columns, dtype = _table_header(source)
-            dtype = np.dtype(np.uint8) if dtype.kind == "b" else dtype
-            if in_columns:
-                every = ((place, _numbers(source, new_rows((rows,), dtype))) for place in range(columns))
-                found = {place: values for place, values in every if place in places}
-                yield rows, lambda place: array_block(found[place])
-                return
-            step = max(1, _BLOCK_VALUES // columns)
-            for first in range(0, rows, step):
-                some = _numbers(source, np.empty((min(step, rows - first), columns), dtype))
-                yield len(some), lambda place, some=some: array_block(some[:, place])
+            shape, in_columns, dtype = _table_header(source)
+            array = new_rows(shape, np.uint8 if dtype.kind == "b" else dtype, order="F" if in_columns else "C")
+            if fill(source, array) != array.nbytes:
+                raise DataError(f"{path}: its numbers end too early; copy it again or write it anew")
+        yield len(array), lambda place: array_block(array[:, place])
 
     with Source(path) as source:
         rows, columns = _table_header(source)[0]
     return Opened(None, rows, parts, columns, row_word="index", first_row=0)
-
-
-def _numbers(source: Source, array: np.ndarray) -> np.ndarray:
-    """Return the array, filled with the next numbers. Raises DataError where there are fewer."""
-    if fill(source, array) != array.nbytes:
-        raise DataError(f"{source.path}: its numbers end too early; copy it again or write it anew")
-    return array
 
 
 def _npy_header(file) -> tuple[tuple[int, ...], bool, np.dtype]:

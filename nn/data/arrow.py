@@ -18,7 +18,7 @@ import numpy as np
 from ..utils import DataError, InputNotFound, default_threads
 from .column import Column
 from .source import random_access
-from .typed import Opened, Unreadable, array_block, nulls, numbers, recoded, texts, times, truths
+from .typed import Opened, Unreadable, nulls, numbers, recoded, texts, times, truths
 from .uris import Fetched, pyarrow
 
 _NEED = "Parquet, Arrow and ORC"
@@ -165,27 +165,23 @@ def arrow_block(column) -> Column:
         column = pa.chunked_array([chunk.storage for chunk in column.chunks], kind)
     if types.is_null(kind) or not len(column):
         return nulls(len(column))
+    if types.is_duration(kind):
+        raise Unreadable("durations")
     is_time = types.is_timestamp(kind) or types.is_date(kind)  # a timestamp with a zone holds universal time
-    if not (
-        types.is_integer(kind)
-        or types.is_floating(kind)
-        or types.is_boolean(kind)
-        or is_time
-        or types.is_duration(kind)
-    ):
+    if not (types.is_integer(kind) or types.is_floating(kind) or types.is_boolean(kind) or is_time):
         return _texts(pa, column)
     array = _whole(pa, column)
     is_null = ~_bits(array.buffers()[0], array) if array.null_count else None
     if types.is_boolean(kind):
         return truths(_bits(array.buffers()[1], array), is_null)
     name = str(kind)
-    if not is_time and not types.is_duration(kind):
+    if not is_time:
         return numbers(_values(array, _FLOATS.get(name, name)), is_null)
     unit = {"date64[ms]": "ms", "date32[day]": "D"}.get(name) or kind.unit
     ticks = _values(array, "int32" if unit == "D" else "int64").astype(np.int64)
     if is_null is not None:
         ticks[is_null] = np.iinfo(np.int64).min  # NaT
-    return times(ticks.view(f"datetime64[{unit}]")) if is_time else array_block(ticks.view(f"timedelta64[{unit}]"))
+    return times(ticks.view(f"datetime64[{unit}]"))
 
 
 def _whole(pa, column):

@@ -125,7 +125,7 @@ class Table:
     numbers: np.ndarray
     number_places: list[int]
     spans: list[Span]
-    sha256: object = None  # str, source.FileDigest or None
+    sha256: object = None  # str, source.Files or None
     kept: np.ndarray | None = None  # indices among the rows that were read; None: all
 
     def __len__(self) -> int:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from collections.abc import Sequence
+from dataclasses import dataclass
 from functools import lru_cache
 from itertools import islice, pairwise
 from typing import NamedTuple
@@ -15,6 +15,7 @@ import numpy as np
 from ..core import extension
 from ..utils import DataError, UsageError, log
 from .column import GAPS, TRUTHS, date_in
+from .dataset import Schema
 from .source import Source
 
 ffi, lib = extension("seq")
@@ -23,21 +24,19 @@ BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 LONGEST_LINE = 1 << 24  # bytes
 _SHORT_NAMES = {"tab": "\t", "\\t": "\t"}
 _SEPARATOR_LINE = re.compile(rb'"?sep=(.)"?\r?\n')  # which spreadsheets write above a table, and read
-_MOST_TITLES = 20  # rows above a table that are none of it
-_LEAST_BELOW = 3  # rows alike below them, or twice as many as they are
 _HEAD_BYTES = 1 << 19  # read at first: some hundred rows
 _FRACTION = re.compile(rb'(?:^|[;\n])[ "]*[-+]?\d*([.,])\d+(?:[eE][-+]?\d+)?[ "]*(?=[;\r\n]|$)')
 _NO_COMMENT = re.compile(rb"\n(?!#)")
 MOST_COLUMNS = 1 << 17
 SEPARATORS = (",", ";", "\t", "|")
 _BLANK = " "  # or several, or tabs; tried where none of the others but tab separates fields
-_PLACE = np.dtype(  # struct csv_place
-    [("start", "i8"), ("stop", "i8"), ("quoted", "i4"), ("doubled", "i4"), ("is_number", "i4")], align=True
-)
+_PLACE = np.dtype([("start", "i8"), ("stop", "i8"), ("doubled", "i4"), ("is_number", "i4")])  # struct csv_place
+_NO_PLACES = np.empty(0, _PLACE)
 _ROW = np.dtype([("line", "i8"), ("fields", "i8")])  # struct csv_row
 _WHOLE = re.compile(r"\d{1,18}", re.ASCII)
-_LEAST_NAMES = 3  # numbers that are taken for names where they count the columns or stand in quotes
+_LEAST_NAMES = 3  # numbers that are taken for names where they count the columns
 _MANY_COLUMNS = 8  # whose numbers do not ascend by chance
+_LEAST_BELOW = 3  # rows below a second header
 _HEAD_ROWS = 100  # looked at, to tell a header
 _HEAD_FIELDS = 30_000  # looked at, but for the first two rows, which are whole
 _SPLIT_ROWS = 50  # looked at, to tell the separator
@@ -46,22 +45,7 @@ _WRITTEN = re.compile(r"[^a-zA-Z;|\d]*\d[^;|]*")  # numbers and dates as people 
 _ABSENT = GAPS | {"-", "--", "n.a.", "na", "missing", "unknown", "x"}  # words that no unit is
 
 
-@dataclass(frozen=True)
-class ReadOptions:
-    """A person's choices for a file's layout. Formats take what concerns them and ignore the rest.
-
-    separator: between fields of text, None: found out. header: auto, yes or no. named: words by which columns are asked
-    for; one of them in the first row tells that it is a header. of_model: the names of a model's columns; so do all of
-    these.
-    """
-
-    separator: str | None = None
-    header: str = "auto"
-    named: frozenset[str] = frozenset()
-    of_model: frozenset[str] = frozenset()
-
-
-AS_FOUND = ReadOptions()  # nothing is said: the layout is found out
+UNSAID = Schema()  # the layout is found out
 
 
 @dataclass
@@ -73,8 +57,7 @@ class Head:
     first_row: list[str]
     first_line: int  # line of the file, counted from 1, at which the rows begin
     separator: str = ","
-    point: str = "."  # within numbers: a decimal comma, perhaps, between semicolons
-    has_point: bool = False  # or comma, within one of the first numbers
+    point: str | None = None  # within the first numbers, between semicolons: perhaps a comma; None: there is none
     row_bytes: float = 1.0  # of a row, as the first ones are
     last_filled: int = -1  # the last column that has a name or a value in the first rows
     text: bytes = b""  # the file's first lines, or all of it, without a byte order mark
@@ -96,39 +79,47 @@ class Head:
         return f"column {name}" if name else f"column {index + 1} of {self.width}"
 
 
-def read_head(path: str, options: ReadOptions = AS_FOUND, first: Head | None = None) -> Head:
-    """Look at the first rows of a file; `first` is the head of the first of several files.
+def read_head(path: str, schema: Schema = UNSAID, first: Head | None = None) -> Head:
+    """Look at the first rows of a file; `first` is the head of the first of several files. schema: what a person says
+    of its layout, and the names of a model's columns, which tell a header.
 
     Raises DataError if there is no row of data, UsageError for a separator that cannot be one.
     """
-    start = _start(path)
+    start, separator = _start(path), schema.choices.separator
     begins = start["text"]
     if said := _SEPARATOR_LINE.match(begins):
-        begins = b"\n" + begins[said.end() :]
-        options = replace(options, separator=options.separator or decoded(said[1]))
+        begins, separator = b"\n" + begins[said.end() :], separator or decoded(said[1])
     text = _without_comments(begins)
     if not text.strip():
         found = f"its first {len(begins)} bytes are blank lines or comments, which begin with #"
         found = found if begins.strip() or len(begins) > LONGEST_LINE else "the file is empty"
         raise DataError(f"{path}: {found}, expected rows of numbers separated by commas")
-    rows = _first_rows(path, text, options)
-    if len({*rows.counts}) > 1 and (table := _without_titles(path, text, options)):
-        text, rows = table, _first_rows(path, table, options)
+    rows = FirstRows(text, separator_of(text) if separator is None else _given_separator(path, text, separator))
+    if rows.counts[0] > MOST_COLUMNS:
+        raise DataError(
+            f"{path}, row {rows.lines[0]}: {rows.counts[0]} columns, expected at most {MOST_COLUMNS}; write it with a "
+            f"line for each row, or as NPY, which has no such limit"
+        )
     if not rows.counts[-1] and len(rows.counts) <= 2:
         raise open_quote(path, rows.lines[-1])
-    is_model_s = first is None and options.of_model and options.of_model <= {cell.text for cell in rows.rows[0]}
-    header = "yes" if is_model_s and options.header == "auto" else options.header
-    names, row = header_of(rows, header, options.named, first is None, first.names if first else None)
+    names = [cell.text for cell in rows.rows[0]] if _has_header(rows, schema, first) else None
+    row = 0 if names is None else 1 + _is_second_header(rows)
     if row >= len(rows.counts):
         raise DataError(f"{path}: only a header, expected at least one row of numbers; add the data")
     if row == 2:
         log.warning("%s, row %d: texts above numbers, as units are; it is left out", path, rows.lines[1])
-    head = Head(path, names, [cell.text for cell in rows.rows[row]], rows.lines[row], rows.separator, **start)
-    if rows.separator == ";" and (found := _FRACTION.search(text)):
-        head.point, head.has_point = found[1].decode(), True
-    head.row_bytes = len(text) / max(1, text.count(b"\n"))
-    head.last_filled = rows.last_filled(names, row)
-    return head
+    fraction = rows.separator == ";" and _FRACTION.search(text)
+    return Head(
+        path,
+        names,
+        [cell.text for cell in rows.rows[row]],
+        rows.lines[row],
+        rows.separator,
+        fraction[1].decode() if fraction else None,
+        len(text) / max(1, text.count(b"\n")),
+        rows.last_filled(names, row),
+        **start,
+    )
 
 
 def _without_comments(text: bytes) -> bytes:
@@ -152,39 +143,6 @@ def _end_of_comments(text: bytes) -> int:
     return found.end() if found else len(text)
 
 
-def _without_titles(path: str, text: bytes, options: ReadOptions) -> bytes | None:
-    """Return the text with blank lines instead of what stands above the table: the name of a report, its date. It is
-    said. None: nothing does.
-
-    These rows have at most half as many fields as all that follow, which are a table: they are alike.
-    """
-    asked = options.separator
-    for separator in SEPARATORS if asked is None else (_SHORT_NAMES.get(asked, asked),):
-        lines, counts = field_counts(text, separator)
-        width = counts[-2:][0]  # the last row may be wrong
-        titles = next((row for row, count in enumerate(counts) if 2 * count > width), 0)
-        is_table = {*counts[titles:-1]} == {width} and len(counts) - titles >= max(_LEAST_BELOW, 2 * titles)
-        is_corner = titles == 1 and counts[0] + 1 == counts[1]  # see _lacks_first_name
-        if 0 < titles <= _MOST_TITLES and is_table and not is_corner:
-            line = lines[titles]
-            log.warning("%s: the table begins in line %d; what stands above it is left out", path, line)
-            end = [found.end() for found in re.finditer(rb"\n", text)][line - 2]
-            return b"\n" * (line - 1) + text[end:]
-    return None
-
-
-def _first_rows(path: str, text: bytes, options: ReadOptions) -> FirstRows:
-    """Return the rows that a text begins with. Raises DataError for too many columns."""
-    asked = options.separator
-    rows = FirstRows(text, separator_of(text) if asked is None else _given_separator(path, text, asked))
-    if rows.counts[0] > MOST_COLUMNS:
-        raise DataError(
-            f"{path}, row {rows.lines[0]}: {rows.counts[0]} columns, expected at most {MOST_COLUMNS}; write it with a "
-            f"line for each row, or as NPY, which has no such limit"
-        )
-    return rows
-
-
 def open_quote(path: str, line: int) -> DataError:
     """Return the error for a row whose quotes are not closed."""
     return DataError(
@@ -196,18 +154,17 @@ def _start(path: str) -> dict:
     """Return what Head has of the first lines, at least two that are neither blank nor comments above the table."""
     text, is_all, ends_in_cr = b"", False, False
     with Source(path) as source:
-        while not is_all:
-            size = max(_HEAD_BYTES, len(text))
+        for size in (_HEAD_BYTES, LONGEST_LINE):
             block = source.read(size)
             is_all, text = len(block) < size, text + block
             ends_in_cr = ends_in_cr or (b"\n" not in text and b"\r" in text.rstrip(b"\r"))
             text = text.replace(b"\r", b"\n") if ends_in_cr else text
-            if len(text) > LONGEST_LINE and text.find(b"\n", len(text) - LONGEST_LINE) < 0:
-                raise too_long(path)
             begin = _end_of_comments(text.removeprefix(BYTE_ORDER_MARK))
-            filled = sum(1 for line in text[begin:].split(b"\n", 64)[:-1] if line.strip())
-            if filled > 2 or len(text) > LONGEST_LINE:  # not the last line, which may be cut
+            lines = text[begin:].split(b"\n", 64)[:-1]  # without the last line, which may be cut
+            if is_all or sum(map(bool, map(bytes.strip, lines))) > 2:
                 break
+    if not is_all and text.find(b"\n", max(0, len(text) - LONGEST_LINE)) < 0:
+        raise too_long(path)
     text = text if is_all else text[: text.rfind(b"\n") + 1]
     text = text.removeprefix(BYTE_ORDER_MARK)
     return {"text": text, "is_all": is_all, "is_gzip": source.is_gzip, "ends_in_cr": ends_in_cr}
@@ -220,17 +177,11 @@ def _given_separator(path: str, text: bytes, separator: str) -> str:
     separator = _SHORT_NAMES.get(separator, separator)
     if len(separator.encode()) != 1 or separator in '"\r\n\0.+-' or separator.isalnum():
         raise UsageError(f'--separator "{separator}": expected one character such as , ; | or tab')
-    if {*field_counts(text, separator)[1]} == {1}:
-        found = separator_of(text)
-        advice = f"leave it out, or use {_name(found)}" if found.encode() in text else "leave it out"
+    if {*field_counts(text, separator)} == {1}:
         raise DataError(
-            f"{path}: {_name(separator)} never occurs between fields, expected it as --separator says; {advice}"
+            f'{path}: "{separator}" never occurs between fields, expected it as --separator says; leave it out'
         )
     return separator
-
-
-def _name(separator: str) -> str:
-    return "tab" if separator == "\t" else f'"{separator}"'
 
 
 def too_long(path: str) -> DataError:
@@ -242,10 +193,9 @@ def too_long(path: str) -> DataError:
 
 
 class Cell(NamedTuple):
-    """A field of the first rows: its text without quotes and blanks, whether it stood in quotes and is a number."""
+    """A field of the first rows: its text without quotes and blanks, and whether it is a number."""
 
     text: str
-    quoted: bool
     is_number: bool
 
 
@@ -268,15 +218,11 @@ class FirstRows:
     """
 
     def __init__(self, text: bytes, separator: str, most: int = _HEAD_ROWS):
-        rows, self.separator, self.rows = split(text, separator, most), separator, []
-        total = np.cumsum(rows["fields"])
-        rows = rows[(total <= _HEAD_FIELDS) | (np.arange(len(rows)) < 2)]
+        places = np.empty(2 * MOST_COLUMNS + _HEAD_FIELDS, _PLACE)
+        rows, self.separator = split(text, separator, most, places), separator
+        rows = rows[(np.cumsum(rows["fields"]) <= _HEAD_FIELDS) | (np.arange(len(rows)) < 2)]
         self.lines, self.counts = rows["line"].tolist(), rows["fields"].tolist()
-        if self.counts and self.counts[0] > MOST_COLUMNS:
-            return
-        places = np.empty(sum(self.counts), _PLACE)
-        split(text, separator, len(self.counts), places)
-        cells = iter(_cells(text, places))
+        cells = iter(_cells(text, places[: sum(self.counts)]))
         self.rows = [list(islice(cells, count)) for count in self.counts]
 
     def columns_below(self, row: int = 0) -> list[ColumnBelow]:
@@ -295,40 +241,37 @@ class FirstRows:
 
 
 class ColumnBelow:
-    """The fields of a column below the first row, gaps left out.
+    """The fields of a column below a row, gaps left out.
 
-    kind: of nearly all fields, text if there is no such kind; None: there are no fields. quoted: whether one of all
-    stands in quotes.
+    kind: of nearly all fields, text if there is no such kind; None: there are no fields.
     """
 
     def __init__(self, cells: list[Cell]):
-        self.cells, self.quoted = [cell for cell in cells if cell.text not in GAPS], any(cell.quoted for cell in cells)
+        self.cells = [cell for cell in cells if cell.text not in GAPS]
         self.words = {cell.text for cell in self.cells}
         kinds = Counter(map(_kind_of, self.cells)).most_common(1)
         self.kind = next((kind if count >= 0.95 * len(self.cells) else "text" for kind, count in kinds), None)
 
 
-def split(text: bytes, separator: str, most: int, places: np.ndarray | None = None) -> np.ndarray:
+def split(text: bytes, separator: str, most: int, places: np.ndarray = _NO_PLACES) -> np.ndarray:
     """Return at most `most` rows (_ROW) that are not blank; the first of their fields go to places (_PLACE)."""
     csv, rows = ffi.new("struct csv *"), np.empty(most, _ROW)
     csv.separator, csv.point = separator.encode(), b"."
-    places = np.empty(0, _PLACE) if places is None else places
     c_rows, c_places = ffi.from_buffer("struct csv_row[]", rows), ffi.from_buffer("struct csv_place[]", places)
     count = lib.csv_split(csv, c_rows, most, c_places, len(places), ffi.from_buffer(text), len(text))
     return rows[:count]
 
 
-def field_counts(text: bytes, separator: str) -> tuple[list[int], list[int]]:
-    """Return the lines of the first rows, and their numbers of fields."""
-    rows = split(text, separator, _SPLIT_ROWS)
-    return rows["line"].tolist(), rows["fields"].tolist()
+def field_counts(text: bytes, separator: str) -> list[int]:
+    """Return the numbers of fields of the first rows."""
+    return split(text, separator, _SPLIT_ROWS)["fields"].tolist()
 
 
 def _cells(text: bytes, places: np.ndarray) -> list[Cell]:
     found = []
-    for start, stop, quoted, doubled, is_number in places.tolist():
+    for start, stop, doubled, is_number in places.tolist():
         field = decoded(text[start:stop])
-        found.append(Cell(field.replace('""', '"') if doubled else field, bool(quoted), bool(is_number)))
+        found.append(Cell(field.replace('""', '"') if doubled else field, bool(is_number)))
     return found
 
 
@@ -336,82 +279,44 @@ def _cells(text: bytes, places: np.ndarray) -> list[Cell]:
 
 
 def separator_of(text: bytes) -> str:
-    """Return the separator that cuts the first rows into equally many fields."""
-    counts = {separator: field_counts(text, separator)[1] for separator in SEPARATORS}
+    """Return the separator that cuts the first rows into equally many fields; of several, those that are no text."""
+    counts = {separator: field_counts(text, separator) for separator in SEPARATORS}
     if all({*counts[separator]} == {1} for separator in SEPARATORS if separator != "\t"):
-        counts[_BLANK] = field_counts(text, _BLANK)[1]
-    for may_lack_a_name in (False, True):  # see _lacks_first_name
-        even = [one for one, found in counts.items() if _are_even(found, may_lack_a_name)]
-        if len(even) == 1:
-            return even[0]
-        if even:
-            return max(even, key=lambda one: (_share_typed(text, one), one != _BLANK, counts[one][0]))
-    return max(SEPARATORS, key=lambda one: max((counts[one].count(n) for n in {*counts[one]} - {1}), default=0))
-
-
-def _are_even(counts: list[int], may_lack_a_name: bool) -> bool:
-    """Return whether all rows have equally many fields, two or more, but the first one perhaps one less."""
-    rows = [counts[0] + (may_lack_a_name and {*counts[1:]} == {counts[0] + 1}), *counts[1:]]
-    return MOST_COLUMNS >= min(rows) == max(rows) > 1
+        counts[_BLANK] = field_counts(text, _BLANK)
+    even = [one for one, found in counts.items() if MOST_COLUMNS >= found[0] > 1 == len({*found})]
+    if not even:
+        return max(SEPARATORS, key=lambda one: max((counts[one].count(n) for n in {*counts[one]} - {1}), default=0))
+    return even[0] if len(even) == 1 else max(even, key=lambda one: (_share_typed(text, one), one != _BLANK))
 
 
 def _share_typed(text: bytes, separator: str) -> float:
-    rows = FirstRows(text, separator, _SPLIT_ROWS)
-    cells = [cell for row in rows.rows for cell in row]
+    cells = [cell for row in FirstRows(text, separator, _SPLIT_ROWS).rows for cell in row]
     return sum(cell.text in GAPS or _kind_of(cell) != "text" for cell in cells) / len(cells)
 
 
 # -- header --------------------------------------------------------------------------------------------------
 
 
-def header_of(
-    rows: FirstRows, header: str, named: Iterable[str], is_first: bool, known: list[str] | None
-) -> tuple[list[str] | None, int]:
-    """Return the names of the columns, None if the first row does not name them, and the number of rows above the data.
-
-    header, named: csv_head.ReadOptions. is_first, known: whether it is the first of several files, and else its names.
-    """
-    if header == "no":
-        return None, 0
-    texts, has_corner = [cell.text for cell in rows.rows[0]], _lacks_first_name(rows)
-    has_header = has_corner or known == texts or (header == "yes" and is_first)
-    if not has_header and header != "yes":
-        is_named = is_first and any(word in texts and not _is_index(word, len(texts)) for word in named)
-        has_header = is_named or _evidence(rows) > 0
-    return ([""] * has_corner + texts, 1 + _is_second_header(rows)) if has_header else (None, 0)
+def _has_header(rows: FirstRows, schema: Schema, first: Head | None) -> bool:
+    """Return whether the first row names the columns: a person says so, or its words, or those below."""
+    texts, asked = [cell.text for cell in rows.rows[0]], schema.choices.header
+    if asked == "no" or (first and first.names == texts):
+        return asked != "no"
+    if asked == "yes":
+        return first is None
+    is_model_s = first is None and schema.of_model and schema.columns and {*schema.columns} <= {*texts}
+    return bool(is_model_s) or _are_names(rows)
 
 
-def _is_index(word: str, columns: int) -> bool:
-    """Return whether a word by which a column is asked for may be its place."""
-    return bool(_WHOLE.fullmatch(word.removeprefix("-"))) and -columns <= int(word) < columns
+def _are_names(rows: FirstRows) -> bool:
+    """Return whether the first row is unlike the rows below it, as names are.
 
-
-def _lacks_first_name(rows: FirstRows) -> bool:
-    """Return whether the first row names all columns but the first one, that of the names of the rows, as R writes it.
-
-    Every other row, of two or more, has exactly one field more, and they begin with fields that differ; an empty
-    field at the end of each is another matter.
-    """
-    counts = rows.counts if rows.counts[-1] else rows.counts[:-1]
-    if len(counts) < 3 or {*counts[1:]} != {counts[0] + 1}:
-        return False
-    names = rows.rows[0]
-    if any(name.text in GAPS or name.is_number for name in names) or len({name.text for name in names}) < len(names):
-        return False
-    below = rows.rows[1 : len(counts)]
-    return len({cells[0].text for cells in below}) == len(below) and any(cells[-1].text for cells in below)
-
-
-def _evidence(rows: FirstRows) -> float:
-    """Return how much the rows speak for a header, above 0, or against one.
-
-    A row of data begins like the rows below it: names are texts above numbers, dates or yes/no words, and half as much
-    counts a word that does not come again below where others do. Numbers are names where they count the columns, or
-    alone stand in quotes.
+    Names are texts above numbers, dates or yes/no words, and half as much tells a word that does not come again below
+    where others do. A number above numbers tells against it, several that ascend as one.
     """
     columns = list(zip(rows.rows[0], rows.columns_below(), strict=True))
-    if _are_numbered(rows.rows[0], [below for _, below in columns]):
-        return 1.0
+    if _are_numbered(columns):
+        return True
     known = [(cell, below) for cell, below in columns if cell.text not in GAPS and re.search(r"\w", cell.text)]
     evidence = 0.0 if any(cell.is_number for cell, _ in known) else 0.25
     for cell, below in known:
@@ -422,49 +327,41 @@ def _evidence(rows: FirstRows) -> float:
         elif below.kind and own != "number":
             evidence += -1.0 if own == below.kind else 1.0
     above = [cell.text for cell, below in columns if cell.is_number and below.kind == "number"]
-    return evidence - (0.9 if above and _count(above) else min(1, len(above)) if _ascend(above) else len(above))
+    return evidence > (0.9 * bool(above) if _count(above) else min(1, len(above)) if _ascend(above) else len(above))
 
 
-def _are_numbered(first: list[Cell], columns: list[ColumnBelow]) -> bool:
-    """Return whether numbers name the columns: they alone stand in quotes, but for the names of the rows in front; they
-    count the columns above fractions or texts; or they are many and ascend, and the row below does not."""
-    texts = [cell.text for cell in first]
-    if len(texts) < _LEAST_NAMES:
-        return False
-    if all(cell.quoted for cell in first) and all(below.kind == "number" and not below.quoted for below in columns[1:]):
+def _are_numbered(columns: list[tuple[Cell, ColumnBelow]]) -> bool:
+    """Return whether numbers name the columns: they count them, above texts or fractions, as pandas names columns
+    without names; or they are many and ascend, as years do, and the row below does not."""
+    texts = [cell.text for cell, _ in columns]
+    filled = [below for _, below in columns if below.kind]
+    are_no_counts = (below.kind != "number" or all("." in word for word in below.words) for below in filled)
+    if len(texts) >= _LEAST_NAMES and _count(texts) and any(are_no_counts):
         return True
-    filled = [below for below in columns if below.kind]
-    if _count(texts) and any(below.kind != "number" or all("." in word for word in below.words) for below in filled):
-        return True
-    above = [
-        (cell.text, below.cells[0].text)
-        for cell, below in zip(first, columns, strict=True)
-        if cell.is_number and below.kind == "number"
-    ]
-    return len(above) >= _MANY_COLUMNS and _ascend([text for text, _ in above]) and not _ascend([b for _, b in above])
+    numbers = [(cell.text, below.cells[0].text) for cell, below in columns if cell.is_number and below.kind == "number"]
+    own, others = zip(*numbers, strict=True) if numbers else ((), ())
+    return len(numbers) >= _MANY_COLUMNS and _ascend(own) and not _ascend(others)
 
 
 def _count(texts: list[str]) -> bool:
     """Return whether texts are 0, 1, 2, ... or 1, 2, 3, ..."""
-    return any(texts == [str(start + i) for i in range(len(texts))] for start in (0, 1))
+    return any(texts == list(map(str, range(start, start + len(texts)))) for start in (0, 1))
 
 
-def _ascend(texts: list[str]) -> bool:
+def _ascend(texts: Sequence[str]) -> bool:
     """Return whether texts are whole numbers, each larger than the one before."""
     return all(map(_WHOLE.fullmatch, texts)) and all(int(one) < int(other) for one, other in pairwise(texts))
 
 
 def _is_second_header(rows: FirstRows) -> bool:
-    """Return whether the row below a header is a second one, of units or types: texts above all numbers and dates."""
-    second = rows.rows[1] if len(rows.counts) >= 2 + _LEAST_BELOW and rows.counts[1] == rows.counts[0] else []
-    if not second or any(cell.is_number for cell in second):
-        return False
-    below = rows.columns_below(1)
-    typed = [place for place, column in enumerate(below) if column.kind in ("number", "date")]
-    units = {second[place].text for place in typed if second[place].text}
-    again = {cell.text for place in typed for cell in below[place].cells}
-    are_texts = all(_kind_of_text(unit) in ("text", "written") for unit in units)
-    return are_texts and sum(second[place].text != "" for place in typed) > 1 and not units & (again | _ABSENT)
+    """Return whether the row below a header is a second one, of units or types: texts above all numbers and dates, two
+    or more of them, that never come again."""
+    is_full = len(rows.counts) > 1 + _LEAST_BELOW and rows.counts[1] == rows.counts[0]
+    pairs = zip(rows.rows[1], rows.columns_below(1), strict=True) if is_full else ()
+    typed = [(cell, below) for cell, below in pairs if cell.text and below.kind in ("number", "date")]
+    return len(typed) > 1 and all(
+        _kind_of(cell) in ("text", "written") and cell.text not in below.words | _ABSENT for cell, below in typed
+    )
 
 
 def _kind_of(cell: Cell) -> str:

@@ -35,16 +35,16 @@ from .column import (
     shortened,
 )
 from .csv_head import (
-    AS_FOUND,
     BYTE_ORDER_MARK,
     LONGEST_LINE,
+    UNSAID,
     Head,
-    ReadOptions,
     decoded,
     open_quote,
     read_head,
     too_long,
 )
+from .dataset import Schema
 from .source import BLOCK, GROWING_BYTES, Files, GrowingRows, check_same_columns, local, read_blocks
 from .typed import joined
 
@@ -74,10 +74,10 @@ class CsvSource:
     into several without repeating it.
     """
 
-    def __init__(self, paths: list[str], path: str, options: ReadOptions = AS_FOUND):
+    def __init__(self, paths: list[str], path: str, schema: Schema = UNSAID):
         self.path, self.files = path, Files(paths)
-        self._head = first = read_head(paths[0], options)
-        self._heads = [first, *(read_head(file, options, first) for file in paths[1:])]
+        self._head = first = read_head(paths[0], schema)
+        self._heads = [first, *(read_head(file, schema, first) for file in paths[1:])]
         self.names, self.width, self.default_target = first.names, first.width, first.last_filled
         self.column = first.column
         for head in self._heads[1:]:
@@ -85,34 +85,33 @@ class CsvSource:
             if head.names and not first.names:
                 raise DataError(f"{head.path}: a header, expected none as in {first.path}; remove it, or add one there")
             check_same_columns(head.path, head.names or head.first_row, first.path, first.names or head.first_row)
-        self._agree_on_point(next((head.point for head in self._heads if head.has_point), None))
+        self._agree_on_point(next((head.point for head in self._heads if head.point), None))
 
     def read(self, wanted: Wanted) -> Table:
         """Return all rows. Raises DataError for rows that are no rows of this table."""
         return self.files.read_with(lambda: self._table(wanted))
 
     def _table(self, wanted: Wanted) -> Table:
-        stored, head = self._stored(wanted), self._head
+        stored = self._stored(wanted)
         rows = self._rows(stored)
-        columns = rows.columns
+        columns, is_split_by_semicolon = rows.columns, self._head.separator == ";"
+        if is_split_by_semicolon and not self._head.point and any(_other_number(c.odd, ".") for c in columns.values()):
+            self._agree_on_point(",")  # the first decimal comma comes late
+            return self._table(wanted)
         guessed = [place for place, kind in wanted.reads.items() if kind is None and place not in wanted.raw]
         texts = {
             place
             for place in guessed
             if columns[place].odd and (place in wanted.pure or _share(columns[place]) < MOSTLY)
         }
-        if head.separator == ";" and not head.has_point:  # the first decimal comma comes late
-            texts |= {
-                place for place, column in columns.items() if any(_is_other_number(word, ".") for word in column.odd)
-            }
         if texts:
             columns |= self._rows(replace(stored, reads=dict.fromkeys(sorted(texts), "text"))).columns
-        if head.separator == ";":
-            self._check_point(columns, texts.union(guessed), rows.spans)
-        for place in texts.union(guessed):
+        if is_split_by_semicolon:
+            self._check_point(columns, guessed, rows.spans)
+        for place in guessed:
             if columns[place].reads == "text":
                 least = 1.0 if place in wanted.pure else MOSTLY
-                columns[place] = settled(columns[place], wanted.reads[place], head.point, least)
+                columns[place] = settled(columns[place], None, self._head.point or ".", least)
             elif not columns[place].odd and columns[place].low > columns[place].high:
                 columns[place] = Column("text", np.full(rows.count, -1, np.int32))  # gaps only
         columns = dict(sorted(columns.items()))
@@ -155,20 +154,17 @@ class CsvSource:
     def _agree_on_point(self, point: str | None) -> None:
         """Let files whose first numbers have no decimals be read with the same point or comma as the others."""
         for head in self._heads:
-            if point and not head.has_point:
-                head.point, head.has_point = point, True
+            head.point = head.point or point
 
-    def _check_point(self, columns: dict[int, Column], guessed: set[int], spans: list[Span]) -> None:
+    def _check_point(self, columns: dict[int, Column], guessed: list[int], spans: list[Span]) -> None:
         """Raise DataError for a decimal comma among decimal points, or the other way round."""
         head = self._head
         for place, column in columns.items():
-            for code, word in enumerate(column.odd or (column.words if place in guessed else [])):
-                if not head.has_point and _is_other_number(word, "."):
-                    self._agree_on_point(",")
-                if not _is_other_number(word, head.point):
-                    continue
-                first = column.odd[word].first if column.odd else int(np.argmax(column.values == code))
-                row, name = Table({}, column.values, [], spans).row(first), {",": "comma", ".": "point"}[head.point]
+            word = _other_number(column.odd or (column.words if place in guessed else []), head.point or ".")
+            if word is not None:
+                codes = column.values
+                first = column.odd[word].first if column.odd else int(np.argmax(codes == column.words.index(word)))
+                row, name = Table({}, codes, [], spans).row(first), "comma" if head.point == "," else "point"
                 raise DataError(
                     f'{self.path}, {row}, {head.column(place)}: found "{shortened(word)}", expected a decimal {name} '
                     f"as in the other numbers; write all numbers one way"
@@ -210,10 +206,13 @@ def _share(column: Column, of_dates: bool = False) -> float:
     return right / (odd + others)
 
 
-def _is_other_number(text: str, point: str) -> bool:
-    """Return whether a text is a number with a comma or point before its decimals where the others have the other."""
+def _other_number(words: Iterable[str], point: str) -> str | None:
+    """Return the first word that is a number with a comma before its decimals where the others have a point, or the
+    other way round."""
     other = "," if point == "." else "."
-    return other in text and point not in text and number_in(text, other) is not None
+    return next(
+        (word for word in words if other in word and point not in word and number_in(word, other) is not None), None
+    )
 
 
 # -- rows in C -----------------------------------------------------------------------------------------------
@@ -359,7 +358,7 @@ class CsvReader:
 
     def _begin_file(self, head: Head) -> None:
         self._head, csv = head, self._csv
-        csv.separator, csv.point = head.separator.encode(), head.point.encode()
+        csv.separator, csv.point = head.separator.encode(), (head.point or ".").encode()
         csv.first_line, csv.line = head.first_line, 0
 
     @property

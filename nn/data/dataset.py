@@ -10,7 +10,7 @@ import numpy as np
 from ..utils import DataError, UsageError
 from .kinds import Kind
 from .records import in_file, share_of, some_rows, within
-from .source import FileDigest, digest_text
+from .source import Files, digest_text
 from .table_rows import TableRows
 from .written import WrittenNumbers
 
@@ -120,14 +120,14 @@ class Places:
 
 
 class _Digest:
-    """The attribute Dataset.sha256: a FileDigest becomes its text when it is first asked for."""
+    """The attribute Dataset.sha256: that of Files becomes a text when it is first asked for."""
 
     def __get__(self, ds: Dataset | None, owner: type) -> str | None:
         if ds is None:
             return None  # the default
         return digest_text(vars(ds)["sha256"])
 
-    def __set__(self, ds: Dataset, digest: str | FileDigest | None) -> None:
+    def __set__(self, ds: Dataset, digest: str | Files | None) -> None:
         vars(ds)["sha256"] = digest
 
 

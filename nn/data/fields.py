@@ -98,9 +98,13 @@ def odd_remarks(
         if schema.needs_all:
             check_numbers(source, table, place)
         elif odd:
-            asked = of_model or place in places.choices
             telling = kind.written and [word for word in odd if re.search(kind.written.telling, word)]
-            too_many = _are_all(column, odd, telling) if of_model else asked and _are_too_many(column, odd)
+            rows = sum(one.rows for one in odd.values())
+            right = int(np.count_nonzero(~column.is_gap)) - rows * (column.reads == "text")
+            if of_model:  # it is another column, or its values are written in another way
+                too_many = right == 0 and (rows >= _ENOUGH or telling)
+            else:  # it is not what a person says
+                too_many = place in places.choices and rows > (1 - MOSTLY) * (rows + right)
             if schema.choices.strict or too_many:
                 some = {word: odd[word] for word in telling or odd} if of_model else odd
                 refused.append(_refusal(source, table, place, kind, some, of_model))
@@ -112,33 +116,25 @@ def odd_remarks(
     return remarks
 
 
-def _are_too_many(column: Column, odd: dict[str, Odd]) -> bool:
-    """Return whether too many fields are odd for the column to be what a person says."""
-    rows = sum(one.rows for one in odd.values())
-    known = rows + int(np.count_nonzero(~column.is_gap)) if column.reads != "text" else len(column.values)
-    return rows > (1 - MOSTLY) * known
-
-
-def _are_all(column: Column, odd: dict[str, Odd], telling: list[str] | None) -> bool:
-    """Return whether no field is what a model's column is, and they are many or look like values written otherwise."""
-    rows = sum(one.rows for one in odd.values())
-    known = int(np.count_nonzero(~column.is_gap)) + (rows if column.reads != "text" else 0)
-    return known == rows and (rows >= _ENOUGH or bool(telling))
-
-
 def _refusal(source: TableSource, table: Table, place: int, kind, odd: dict[str, Odd], of_model: bool) -> str:
     """Return what is wrong with a column, with the cures as a shell takes them."""
-    word, first = min(((word, one.first) for word, one in odd.items()), key=lambda one: one[1])
-    text, where = shortened(word), f"{read_row(table, first)}, {source.column(place)}"
+    word, found = _first_odd(source, table, place, odd)
     if of_model and kind.written:
-        return f'{where}: found "{text}", expected {kind.written.expected}; write the column so'
-    where += f': found "{text}", expected {_words_of(kind)[0]}'
+        return f"{found}, expected {kind.written.expected}; write the column so"
+    found += f", expected {_words_of(kind)[0]}"
     if of_model:
-        return f"{where} as in training; correct it, or remove the row"
+        return f"{found} as in training; correct it, or remove the row"
     return (
-        f"{where} as in most rows; correct it, take it for a gap (--missing {shlex.quote(text)}) or the column for "
-        f"categories (--categories {_flag(source, place)})"
+        f"{found} as in most rows; correct it, take it for a gap (--missing {shlex.quote(shortened(word))}) or the "
+        f"column for categories (--categories {_flag(source, place)})"
     )
+
+
+def _first_odd(source: TableSource, table: Table, place: int, odd: dict[str, Odd]) -> tuple[str, str]:
+    """Return the first odd word, and where it was found; its row counts among all that were read."""
+    word = min(odd, key=lambda word: odd[word].first)
+    row = replace(table, kept=None).row(odd[word].first)
+    return word, f'{row}, {source.column(place)}: found "{shortened(word)}"'
 
 
 def _flag(source: TableSource, place: int) -> str:
@@ -174,11 +170,9 @@ def _words_of(kind) -> tuple[str, str, str]:
 
 def _check_finite(source: TableSource, table: Table, place: int, column: Column, odd: dict[str, Odd]) -> None:
     """Raise DataError for an infinite number, and for one that float32 takes for infinite."""
-    infinite = [word for word in odd if is_not_finite(word)] if odd else []
-    if infinite:
-        word = min(infinite, key=lambda one: odd[one].first)
-        where = f"{source.path}, {read_row(table, odd[word].first)}, {source.column(place)}"
-        raise DataError(f'{where}: found "{shortened(word)}", expected a finite number; correct it')
+    if infinite := {word: one for word, one in odd.items() if is_not_finite(word)}:
+        found = _first_odd(source, table, place, infinite)[1]
+        raise DataError(f"{source.path}, {found}, expected a finite number; correct it")
     if column.values.dtype == np.float32 and max(-column.low, column.high) >= LARGEST:
         row = int(np.argmax(np.isinf(column.values)))
         found = column.high if column.values[row] > 0 else column.low
@@ -194,26 +188,22 @@ def check_numbers(source: TableSource, table: Table, place: int) -> None:
     gaps = np.isnan(column.values)
     if not gaps.any():
         return
-    where, word = place_of(source, table, int(np.argmax(gaps)), place), ""
-    if column.odd:
-        word, odd = min(column.odd.items(), key=lambda one: one[1].first)
-        where = f"{source.path}, {read_row(table, odd.first)}, {source.column(place)}"
+    word, found = _first_odd(source, table, place, column.odd) if column.odd else ("", "")
     if not word:
+        where = place_of(source, table, int(np.argmax(gaps)), place)
         raise DataError(f"{where}: found an empty field, expected a number; fill it in or remove the row")
-    expected = "a number; correct it, or remove the row or the column"
-    if is_not_finite(word):
-        expected = "a finite number; correct it or remove the row"
-    raise DataError(f'{where}: found "{shortened(word)}", expected {expected}')
+    is_infinite = is_not_finite(word)
+    cure = (
+        "finite number; correct it or remove the row"
+        if is_infinite
+        else "number; correct it, or remove the row or the column"
+    )
+    raise DataError(f"{source.path}, {found}, expected a {cure}")
 
 
 def place_of(source: TableSource, table: Table, row: int, place: int) -> str:
     """Return how messages call a field: by its file, row and column."""
     return f"{source.path}, {table.row(row)}, {source.column(place)}"
-
-
-def read_row(table: Table, index: int) -> str:
-    """Return how messages call a row by its index among all rows that were read."""
-    return replace(table, kept=None).row(index)
 
 
 def gap_advice(texts: list[str]) -> str:

@@ -6,7 +6,6 @@ arrays (path, dtype, labelled) -> Arrays. Files of one that nn does not read hav
 
 from __future__ import annotations
 
-import json
 import os
 import re
 import zlib
@@ -21,7 +20,7 @@ from .column import TableSource
 from .csv_table import CsvSource
 from .frames import json_lines
 from .image_files import read_cifar, read_folder, read_idx
-from .source import GZIP, data_files, database_of, first_bytes
+from .source import GZIP, Source, data_files, database_of
 from .sqlite import database
 from .typed import typed_table
 from .uris import Fetched
@@ -32,6 +31,7 @@ _LIBSVM = rb"(?:[-+]?[\d.]+(?:e[-+]?\d+)?(?: +\d+:[-+]?[\d.]+(?:e[-+]?\d+)?)+ *(
 _ZIP = rb"(?s:PK\x03\x04.{26})"  # and the name of its first file
 _IDX = rb"\0\0[\x08\x09\x0b-\x0e][\x01-\x04]"
 _IN_PYTHON = "convert it to CSV or Parquet, or give nn.load the data frame that pandas.{} returns"
+_FROM_JSON = "convert it to CSV, or give nn.load the list of rows that json.load returns"
 _UNPACK = "unpack it with {}"
 
 
@@ -56,59 +56,37 @@ class Format:
     person can do.
 
     pattern: of the first bytes, of a text without a byte order mark; None: a folder. is_text: whether the file is a
-    text. also: another way to recognise it. may_be_packed: by gzip.
+    text; None: perhaps. may_be_packed: by gzip.
     """
 
     name: str
     pattern: bytes | None
-    is_text: bool = False
+    is_text: bool | None = False
     table: Callable[..., TableSource] | None = None
     arrays: Callable[[str, str, bool], Arrays] | None = None
     cure: str | None = None
-    also: Callable[[Start], bool] = lambda start: False
     may_be_packed: bool = True
 
     def recognises(self, start: Start) -> bool:
         """Return whether a file that begins so may have this format."""
         if self.pattern is None or start.is_folder:
             return self.pattern is None and start.is_folder
-        if (start.control() is None) != self.is_text:
-            return False
-        return bool(re.match(self.pattern, start.text.removeprefix(b"\xef\xbb\xbf"))) or self.also(start)
-
-
-def _is_json_lines(start: Start) -> bool:
-    """Return whether the first line is a JSON object; alone it must not be a table of columns."""
-    first, line_end, rest = start.text.removeprefix(b"\xef\xbb\xbf").lstrip().partition(b"\n")
-    if not first.startswith(b"{"):
-        return False
-    if not line_end:  # it may be cut
-        return b'":[' not in first.replace(b" ", b"") and len(first) > 2
-    try:
-        row = json.loads(first)
-    except (ValueError, RecursionError):
-        return False
-    return rest.lstrip().startswith(b"{") or not any(isinstance(value, list) for value in row.values())
-
-
-def _is_called_idx(start: Start) -> bool:
-    name = os.path.basename(start.path).lower()
-    return "idx" in name or "ubyte" in name
+        is_right = self.is_text is None or (start.control() is None) == self.is_text
+        return is_right and bool(re.match(self.pattern, start.text.removeprefix(b"\xef\xbb\xbf")))
 
 
 FORMATS = (  # the first that recognises a file is its format; text of no other is CSV
-    Format("JSON lines", rb"(?!)", True, table=partial(typed_table, json_lines), also=_is_json_lines),
-    Format("JSON", rb"\s*(?:\{\s*[\"}]|\[\s*[\[{])", True,
-           cure="convert it to CSV, or give nn.load the list of rows that json.load returns"),
+    Format("JSON", rb'(?=\s*[^\n]*\s*\Z)\s*\{[^\n]*" *: *\[', True, cure=_FROM_JSON),  # one line: lists, as columns are
+    Format("JSON lines", rb'\s*\{ *"[^\n]*(?:\}\s*(?:\n|\Z)|\Z)', True, table=partial(typed_table, json_lines)),
+    Format("JSON", rb"\s*(?:\{\s*[\"}]|\[\s*[\[{])", True, cure=_FROM_JSON),
     Format("XML or HTML", rb"\s*<(?i:\?xml|!doctype|html|table)\b", True,  # <DATE>,<OPEN> is a header
            cure=_IN_PYTHON.format("read_xml or pandas.read_html")),
     Format("ARFF", rb"\s*(?:%[^\n]*\n\s*)*(?i:@relation)\b", True,
            cure="remove the lines above the rows, or put the names of the columns there instead"),
     Format("LIBSVM", _LIBSVM, True,
            cure="convert it to CSV, or give nn.load the arrays of sklearn.datasets.load_svmlight_file"),
-    Format("a PDF", rb"%PDF-", True, cure="copy its tables to CSV"),
+    Format("a PDF", rb"%PDF-", None, cure="copy its tables to CSV"),
     Format("CSV", rb"", True, table=CsvSource),
-    Format("a PDF", rb"%PDF-", cure="copy its tables to CSV"),
     Format("a spreadsheet", _ZIP + rb"(?:\[Content_Types\]\.xml|_rels/|docProps/|xl/|mimetype)",
            cure=_IN_PYTHON.format("read_excel")),
     Format("a spreadsheet", rb"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1", cure=_IN_PYTHON.format("read_excel")),
@@ -124,7 +102,7 @@ FORMATS = (  # the first that recognises a file is its format; text of no other 
     Format("Arrow", rb"ARROW1\0\0", table=partial(typed_table, feather), may_be_packed=False),
     Format("ORC", rb"ORC", table=partial(typed_table, orc), may_be_packed=False),
     Format("SQLite", rb"SQLite format 3\0", table=partial(typed_table, database), may_be_packed=False),
-    Format("IDX", _IDX, arrays=read_idx, also=_is_called_idx),
+    Format("IDX", _IDX, arrays=read_idx),
     Format("CIFAR-10 binary", rb"(?!%b)[\0-\x09]" % _IDX, arrays=read_cifar),
     Format("folder of class folders", None, arrays=read_folder),
 )  # fmt: skip
@@ -159,8 +137,8 @@ def start_of(path: str) -> Start:
         if is_gzip := text.startswith(GZIP):
             text = zlib.decompressobj(31).decompress(text, _HEAD)
         return Start(path, text, is_gzip=is_gzip)
-    text, is_gzip = first_bytes(path if os.path.exists(path) else database_of(path)[0], _HEAD)
-    return Start(path, text, is_gzip=is_gzip)
+    with Source(database_of(path)[0]) as source:
+        return Start(path, source.read(_HEAD), is_gzip=source.is_gzip)
 
 
 def format_of(start: Start) -> Format:

@@ -19,14 +19,13 @@ from ..utils import DataError, InputNotFound, LayersMismatch, UsageError, log
 from . import records
 from .arrays import Arrays, images_of
 from .column import GAPS, LARGEST, Column, Table, TableSource, Wanted, decimal_text, recoded, settled
-from .csv_head import ReadOptions
 from .dataset import Dataset, Places, Schema, name_of
 from .encoders import ColumnEncoder
 from .fields import odd_remarks, role_values, without_unlabelled
 from .formats import FORMATS, recognise
 from .frames import open_frame
 from .kinds import NUMBER, Decision, Kind, decide, kind_of, split_names
-from .lookup import column_mismatch, columns_asked_for, find_places, named_columns
+from .lookup import column_mismatch, columns_asked_for, find_places
 from .remarks import remarks_on
 from .source import absolute, are_there, without_secrets
 from .splits import split_holdout
@@ -66,7 +65,7 @@ def _loaded(path, schema: Schema, labelled: bool, y) -> Dataset:
         if known.arrays:
             return _of_arrays(known.arrays(files[0], schema.dtype, labelled), path, schema)
         shown = without_secrets(path) if "://" in path else path
-        source, recorded = known.table(files, shown, _options(schema)), absolute(path)
+        source, recorded = known.table(files, shown, schema), absolute(path)
     places = find_places(source, schema, labelled)
     table, unlabelled = source.read(_wanted(places, schema)), 0
     if "group" in places.roles:
@@ -76,13 +75,6 @@ def _loaded(path, schema: Schema, labelled: bool, y) -> Dataset:
         table, unlabelled = without_unlabelled(source, table, places)
     has_targets = bool(places.targets) and (labelled or not _any_gap(table, places.targets))
     return _dataset(source, table, places, schema, has_targets, path=recorded, unlabelled=unlabelled)
-
-
-def _options(schema: Schema) -> ReadOptions:
-    """Return how a file of text is laid out, as far as that is known before it is opened."""
-    choices = schema.choices
-    of_model = frozenset(schema.columns or ()) if schema.of_model else frozenset()
-    return ReadOptions(choices.separator, choices.header, named_columns(schema.target, choices), of_model)
 
 
 def _beside(schema: Schema, frame: TableSource, x) -> Schema:
@@ -217,7 +209,7 @@ def kept_columns(path: str, schema: Schema, names: str) -> dict[str, list[str]]:
     known, files = recognise(path)
     if known.arrays:
         raise UsageError(f"--id {names}: keeps columns of a table, {path} is none")
-    source = known.table(files, path, _options(schema))
+    source = known.table(files, path, schema)
     places = list(range(source.width)) if names == "*" else columns_asked_for(source, "id", names)
     table = source.read(Wanted(dict.fromkeys(places, "text"), raw=frozenset(places), missing=frozenset()))
     return _ids(source, table, places)

@@ -58,14 +58,6 @@ def _chosen(source: TableSource, choices: Choices) -> dict[int, Kind]:
     return chosen
 
 
-def named_columns(target: str | int | None, choices: Choices) -> frozenset[str]:
-    """Return the words by which a person asks for columns: names, or indices."""
-    flags = ("drop", "id", *ROLES)
-    asked = [str(text) for text in (target, *(getattr(choices, flag) for flag in flags)) if text is not None]
-    named = [word for text in asked for word in (text, *split_names(text))]
-    return frozenset([*named, *(word for word, _ in _said(choices))])
-
-
 def target_columns(source: TableSource, schema: Schema, labelled: bool) -> list[int]:
     """Return the target columns: as asked for, by the names of the model's, or the last one or last ones."""
     if schema.targets == []:

@@ -10,7 +10,6 @@ import math
 import os
 import re
 import stat
-import weakref
 import zlib
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -18,7 +17,7 @@ from functools import cached_property
 
 import numpy as np
 
-from ..utils import DataError, InputNotFound, os_reason
+from ..utils import DataError, InputNotFound, os_reason, sha256_file
 from . import records
 from .column import Table
 from .uris import STANDARD_INPUT, Fetched, files_of_uri, is_uri, standard_input, without_secrets
@@ -152,7 +151,7 @@ def random_access(path: str):
 
 
 class Files:
-    """The files of a data set, which must not change until they have been read."""
+    """The files of a data set, which must not change until they have been read; and their digest."""
 
     def __init__(self, paths: list[str]):
         self.paths, self._states = paths, list(map(_state, paths))
@@ -163,35 +162,35 @@ class Files:
             if _state(path) != state:
                 raise self.changed(path)
 
-    def digest(self) -> str | FileDigest | None:
-        """Return the SHA-256 of a file, or what takes it when asked; of several, that of their digests in order."""
-        digests = []
-        for path, state in zip(self.paths, self._states, strict=True):
-            is_fetched = isinstance(path, Fetched)
-            digest = path.digest() if is_fetched else None
-            digests.append(digest or FileDigest(local(path), _state(path.copy) if is_fetched else state))
-        if len(digests) == 1:
-            return digests[0]
-        texts = list(map(digest_text, digests))
-        return None if None in texts else hashlib.sha256(b"".join(map(bytes.fromhex, texts))).hexdigest()
+    @cached_property
+    def sha256(self) -> str | None:
+        """The SHA-256 of a file, as hexadecimal text; of several, that of their digests in order; taken when it is
+        first asked for. None if one of them has changed, or is gone, since `paths` were looked at."""
+        digests = list(map(_digest, self.paths, self._states))
+        if None in digests:
+            return None
+        return digests[0] if len(digests) == 1 else hashlib.sha256(b"".join(map(bytes.fromhex, digests))).hexdigest()
 
     def read_with(self, read: Callable[[], Table]) -> Table:
-        """Return the table that `read` reads, with its digest, which is taken beside if there are several files.
-
-        Raises DataError if one of the files has changed.
-        """
-        with ThreadPoolExecutor(1) as hasher:
-            digest = hasher.submit(self.digest)
-            self.check()
-            table = read()
-            self.check()
-            table.sha256 = digest.result()
+        """Return the table that `read` reads. Raises DataError if one of the files has changed."""
+        self.check()
+        table = read()
+        self.check()
+        table.sha256 = self
         return table
 
     @staticmethod
     def changed(path: str) -> DataError:
         """Return the error for a file that has changed."""
         return DataError(f"{path}: changed while it was read, expected the same rows throughout; start again")
+
+    def __reduce__(self):
+        return digest_text, (self.sha256,)
+
+
+def digest_text(digest: str | Files | None) -> str | None:
+    """Return a digest as text, taken if that was not asked for before; None: there is none."""
+    return digest.sha256 if isinstance(digest, Files) else digest
 
 
 def check_same_columns(path: str, names: list[str], first_path: str, first_names: list[str]) -> None:
@@ -209,49 +208,24 @@ def check_same_columns(path: str, names: list[str], first_path: str, first_names
             )
 
 
-def _state(path: str | int) -> tuple:
+def _state(path: str) -> tuple:
     """Return what changes with a file's bytes; the size is the first."""
     if isinstance(path, Fetched):
         return path.state()
-    try:
+    with readable(path):
         facts = os.stat(path)
-    except OSError as error:
-        raise InputNotFound(f"{path}: cannot read: {os_reason(error)}") from error
     return facts.st_size, facts.st_mtime_ns
 
 
-class FileDigest:
-    """The SHA-256 of a file, taken when it is first asked for.
-
-    The file stays open until then, so that it may be removed or replaced. state: what Files knows of the file since
-    before it was read.
-    """
-
-    def __init__(self, path: str, state: tuple):
-        self._path, self._state = path, state
-        with readable(path):
-            self._file = os.open(local(path), os.O_RDONLY | os.O_CLOEXEC)
-        self._close = weakref.finalize(self, os.close, self._file)
-
-    @cached_property
-    def text(self) -> str | None:
-        """The hexadecimal digest; None if the file has been written to since `state`."""
-        digest, at = hashlib.sha256(), 0
-        with readable(self._path):
-            while block := os.pread(self._file, BLOCK, at):
-                digest.update(block)
-                at += len(block)
-        is_same = _state(self._file) == self._state
-        self._close()
-        return digest.hexdigest() if is_same else None
-
-    def __reduce__(self):
-        return digest_text, (self.text,)
-
-
-def digest_text(digest: str | FileDigest | None) -> str | None:
-    """Return a digest as text, taken if that was not asked for before; None: there is none."""
-    return digest.text if isinstance(digest, FileDigest) else digest
+def _digest(path: str, state: tuple) -> str | None:
+    """Return the SHA-256 of a file, or, of one that lies elsewhere, of its state; None if it has changed since."""
+    if isinstance(path, Fetched) and path != STANDARD_INPUT:
+        return hashlib.sha256(" ".join(map(str, state)).encode()).hexdigest()
+    try:
+        digest = sha256_file(local(path))
+        return digest if _state(path) == state else None
+    except (OSError, InputNotFound):
+        return None
 
 
 class Source:
@@ -309,12 +283,6 @@ def fill(file, array: np.ndarray) -> int:
         view[done : done + len(block)] = block
         done += len(block)
     return done
-
-
-def first_bytes(path: str | os.PathLike, size: int) -> tuple[bytes, bool]:
-    """Return (how a file begins, unpacked, whether it is packed)."""
-    with Source(path) as source:
-        return source.read(size), source.is_gzip
 
 
 def read_blocks(path: str | os.PathLike, size: int = BLOCK) -> Iterator[bytes]:

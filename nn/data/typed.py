@@ -42,7 +42,6 @@ _TICKS = {"s": 1, "ms": 1000, "us": 1_000_000, "ns": 1_000_000_000}  # of a seco
 _KEPT_BYTES = 16  # of a number, for its column and the matrix, up to which the columns are in memory
 _FILL_ROWS = 1 << 14  # that a thread writes at a time
 _ALONE_ROWS = 1 << 15  # fewer are no work for several threads
-_FIRST_ROWS = 1000  # that tell whether a column without a name has values
 
 
 # ---------------------------------------------------------------- blocks
@@ -80,11 +79,7 @@ def numbers(values: np.ndarray, is_null: np.ndarray | None = None) -> Column:
     values = values.astype(np.float64) if values.dtype.itemsize > 8 else values
     if is_null is None:
         return Column("number", values)
-    if (
-        values.dtype.kind in "iu"
-        and values.dtype.itemsize == 8
-        and np.abs(values[~is_null] // 2).max(initial=0) >= 1 << 52
-    ):
+    if values.dtype.kind in "iu" and np.abs(values[~is_null] // 2).max(initial=0) >= 1 << 52:
         column = as_text(Column("number", values))  # float64 has no room for them beside nan
         return texts(np.where(is_null, np.int32(-1), column.values), column.words)
     return Column("number", np.where(is_null, np.nan, values))
@@ -112,13 +107,11 @@ def array_block(values: np.ndarray) -> Column:
         return numbers(values, is_null)
     if kind == "b":
         return truths(values, is_null)
-    if kind == "c":
-        raise Unreadable("complex numbers")
+    if kind in "cm":
+        raise Unreadable("complex numbers" if kind == "c" else "durations")
     if is_null is not None:
-        values = np.where(is_null, values.dtype.type("NaT") if kind in "Mm" else None, values)
-    if kind == "M":
-        return times(values)
-    return objects((values.astype("timedelta64[us]") if kind == "m" else values).tolist())
+        values = np.where(is_null, values.dtype.type("NaT") if kind == "M" else None, values)
+    return times(values) if kind == "M" else objects(values.tolist())
 
 
 def objects(values: list) -> Column:
@@ -128,10 +121,12 @@ def objects(values: list) -> Column:
     types = set(map(type, values))
     is_null = np.array([value is None for value in values]) if type(None) in types else None
     types -= {type(None)}
-    if types == {float} or types == {int, float} or (types == {int} and _fit_int64(values)):
+    are_int64 = types == {int} and all(value is None or -(1 << 63) <= value < 1 << 63 for value in values)
+    if types == {float} or types == {int, float} or are_int64:
         return numbers(np.array(values if is_null is None else [0 if v is None else v for v in values]), is_null)
-    if bytes in types:
-        raise Unreadable("bytes")
+    for kind, what in ((bytes, "bytes"), (datetime.timedelta, "durations")):
+        if any(issubclass(one, kind) for one in types):
+            raise Unreadable(what)
     place: dict[tuple, int] = {}
     if any(issubclass(kind, float) for kind in types):
         values = [None if isinstance(v, float) and v != v else v for v in values]
@@ -142,17 +137,9 @@ def objects(values: list) -> Column:
     return texts(np.array(codes, np.int32), [unicode_text(_object_text(value)) for _, value in place])
 
 
-def _fit_int64(values: list) -> bool:
-    return all(value is None or -(1 << 63) <= value < 1 << 63 for value in values)
-
-
 def _object_text(value) -> str:
     if isinstance(value, (int, float, np.number)) and not isinstance(value, bool):
         return number_text(value)
-    if isinstance(value, datetime.timedelta):  # as pandas writes it: 1 days 03:04:05.5
-        clock = str((datetime.datetime.min + (value - datetime.timedelta(value.days))).time())
-        clock = clock.rstrip("0") if "." in clock else clock
-        return f"{value.days} days {'+' * (value.days < 0)}{clock}"
     return str(value).removesuffix(" 00:00:00") if isinstance(value, datetime.datetime) else str(value)
 
 
@@ -182,6 +169,7 @@ class TypedSource:
         names = opened[0].names
         self.path, self.files, self._opened, self.names = path, files, opened, names and list(map(unicode_text, names))
         self.width, self._rows = len(names) if names else opened[0].width, sum(one.rows for one in opened)
+        self.default_target = self.width - 1
         if not self.width:
             raise DataError(f"{path}: no columns, expected features and a target; add the data")
         if not self._rows:
@@ -190,21 +178,6 @@ class TypedSource:
     def column(self, place: int) -> str:
         """Return how messages call a column."""
         return f"column {self.names[place]}" if self.names else f"column {place} of {self.width}"
-
-    @property
-    def default_target(self) -> int:
-        """The place of the last column that has a name or, in the first rows, a value."""
-        last = self.width - 1
-        return next((place for place in range(last, -1, -1) if self._is_there(place)), last)
-
-    def _is_there(self, place: int) -> bool:
-        if self.names and self.names[place]:
-            return True
-        try:
-            first = as_text(next(self._opened[0].parts([place]))[1](place))
-        except Unreadable:
-            return True
-        return any(first.words[code] for code in first.values[:_FIRST_ROWS] if code >= 0)
 
     def read(self, wanted: Wanted) -> Table:
         """Return all rows. Raises DataError for rows that are no rows of this table, and columns of no known type."""
@@ -251,19 +224,16 @@ class TypedSource:
             column.values = _decimals(column.values).astype(np.float64)  # a frame keeps its own
         bounds = np.array([(column.low, column.high) for column in numbers.values()]).reshape(-1, 2)
         matrix = joined(list(numbers.values()), rows, "float64" if is_coarse(*bounds.T) else wanted.dtype)
-        return Table(columns, matrix, list(numbers), self._spans())
-
-    def _spans(self) -> list[Span]:
-        """Return how messages call the rows."""
         starts = accumulate((one.rows for one in self._opened), initial=0)
         paths = self.files.paths if len(self._opened) > 1 else [None]
-        return [
+        spans = [
             Span(start, one.first_row, 1, path, word=one.row_word)
             for start, one, path in zip(starts, self._opened, paths, strict=False)
         ]
+        return Table(columns, matrix, list(numbers), spans)
 
 
-def typed_table(open_file: Callable[[str], Opened], paths: list[str], path: str, options=None) -> TypedSource:
+def typed_table(open_file: Callable[[str], Opened], paths: list[str], path: str, schema=None) -> TypedSource:
     """Open files of a format. Raises DataError where they have not the same columns."""
     known = [database_of(file)[0] for file in paths]
     logs = [log for log in (f"{file}-wal" for file in known) if os.path.isfile(log) and os.path.getsize(log)]

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import contextlib
 import fnmatch
-import hashlib
 import os
 import posixpath
 import re
@@ -108,12 +107,6 @@ class Fetched(str):
         for secret in sorted(self._secrets, key=len, reverse=True):
             reason = re.sub(rf"(?<!\w){re.escape(secret)}(?!\w)", "...", reason)
         return InputNotFound(f"{self}: cannot be read ({reason[:300].rstrip('.')}); check the URI")
-
-    def digest(self) -> str | None:
-        """Return what stands for the SHA-256 of the bytes; None for standard input, which is read as its copy."""
-        if self._filesystem is None:
-            return None
-        return hashlib.sha256(" ".join(map(str, self.state())).encode()).hexdigest()
 
 
 _standard_input: list = []  # (the stream, the file that stands for it)

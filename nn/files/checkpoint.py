@@ -15,9 +15,10 @@ import os
 import time
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import partial
 from itertools import islice
+from typing import NamedTuple
 
 import numpy as np
 
@@ -59,27 +60,26 @@ class Position:
     def arrays(self) -> dict[str, np.ndarray]:
         """Return the numbers that a file keeps as arrays: a loss may be infinite, which JSON cannot hold."""
         scalars = {name: np.array([getattr(self, name)], np.float64) for name in _SCALARS}
-        prefixed = [("", self.lists() | scalars), (_ORDER, self.order), (_FIRST, self.first)]
-        return {prefix + name: array for prefix, arrays in prefixed for name, array in arrays.items()}
+        behind = {_ORDER + name: array for name, array in self.order.items()}
+        return self.lists() | scalars | behind | {_FIRST + name: array for name, array in self.first.items()}
 
     def lists(self) -> dict[str, np.ndarray]:
-        """Return what is kept of each epoch."""
         return {name: np.array(getattr(self, name), np.float64) for name in _LISTS}
 
     @classmethod
     def of(cls, facts: dict, arrays: dict[str, np.ndarray]) -> Position:
         """Return the position that `arrays` and the counts in `facts` stand for."""
+        order, first = (
+            {name.removeprefix(prefix): array for name, array in arrays.items() if name.startswith(prefix)}
+            for prefix in (_ORDER, _FIRST)
+        )
         return cls(
             **{name: facts[name] for name in COUNTS},
             **{name: float(arrays[name][0]) for name in _SCALARS},
             **{name: arrays[name].tolist() for name in _LISTS},
-            order=_behind(_ORDER, arrays),
-            first=_behind(_FIRST, arrays),
+            order=order,
+            first=first,
         )
-
-    def before_refit(self, order: dict[str, np.ndarray]) -> Position:
-        """Return the position before the first epoch of a refit, with the lists of the run so far in `first`."""
-        return Position(order=order, first=self.lists())
 
 
 COUNTS = ("epoch", "row", "step")
@@ -91,8 +91,7 @@ DECIDING = ("effort", "target", "reference", "layers", "task", "optimizer")
 # on which the usual values of other flags depend
 
 
-@dataclass(frozen=True)
-class RunFacts:
+class RunFacts(NamedTuple):
     """Facts that a checkpoint and the run that goes on from it must share."""
 
     config: dict  # the flags that change numbers
@@ -100,8 +99,7 @@ class RunFacts:
     engine: str  # backend and instruction set, which decide the bits too
 
 
-@dataclass(frozen=True)
-class MemberFacts:
+class MemberFacts(NamedTuple):
     """Facts that the state of a network of a run must fit."""
 
     epochs: int
@@ -114,10 +112,6 @@ class MemberFacts:
 
 
 State = tuple[dict, dict[str, np.ndarray]]  # of a network: where it stands, COUNTS, and its arrays
-
-
-def _behind(prefix: str, arrays: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
-    return {name[len(prefix) :]: array for name, array in arrays.items() if name.startswith(prefix)}
 
 
 class Checkpoint:
@@ -136,7 +130,13 @@ class Checkpoint:
         self.path = None if path is None else os.fspath(path)
         if self.path is not None:
             check_writable(self.path)
-        self.source, self.about = self._source(resume), {}
+        self.source, self.about = None, {}  # the file to go on from, if there is one
+        if resume == AUTO:
+            self.source = self.path if os.path.exists(self.path) else None
+        elif resume is not None:
+            if not os.path.exists(resume):
+                raise InputNotFound(f"{resume}: no such checkpoint; {_FILE.missing}")
+            self.source = os.fspath(resume)
         self._every, self._begun = checkpoint_every or DEFAULTS["checkpoint_every"], -math.inf
         self._worker = ThreadPoolExecutor(1)
         self._writing: Future | None = None
@@ -146,18 +146,7 @@ class Checkpoint:
 
     @property
     def is_used(self) -> bool:
-        """Return whether there is a file to write or to go on from."""
         return self.path is not None or self.source is not None
-
-    def _source(self, resume) -> str | None:
-        """Return the file to go on from, which must exist."""
-        if resume is None:
-            return None
-        if resume == AUTO:
-            return self.path if os.path.exists(self.path) else None
-        if not os.path.exists(resume):
-            raise InputNotFound(f"{resume}: no such checkpoint; {_FILE.missing}")
-        return os.fspath(resume)
 
     def begin(self, run: RunFacts, count: int) -> list[State | None]:
         """Begin a run of `count` networks; return the state of each to go on from, None where there is none.
@@ -165,7 +154,7 @@ class Checkpoint:
         Raises DataError for a damaged file or another kind of file; UsageError for a checkpoint of another training,
         with the flag or the data in which they differ.
         """
-        run = replace(run, config={**run.config, **self.about})
+        run = run._replace(config={**run.config, **self.about})
         if self._found is None:
             self._found = self._read()
         states: list[State | None] = [None] * count
@@ -224,25 +213,20 @@ class Checkpoint:
         try:
             write()
             self.failure = None
-        except OutputError as error:
+        except (OutputError, MemoryError) as error:
             self.lose(error)
-        except MemoryError:
-            self.lose_for_memory()
 
-    def lose(self, error: OutputError) -> None:
-        """Keep why the state is not in the file; the training goes on."""
+    def lose(self, error: OutputError | MemoryError) -> None:
+        """Keep why the state is not in the file, for want of memory for the copies too; the training goes on."""
+        if isinstance(error, MemoryError):
+            error = OutputError(f"{self.path}: cannot write: out of memory")
         if self.failure is None:
             log.warning("%s; the training goes on", error)
         self.failure = error
 
-    def lose_for_memory(self) -> None:
-        """Keep that there was no room for the copies that are written."""
-        self.lose(OutputError(f"{self.path}: cannot write: out of memory"))
-
     # ---- reading
 
     def damaged(self, reason: str) -> DataError:
-        """Return the error for a file whose content cannot be."""
         return _FILE.damaged(self.source, reason)
 
     def _read(self) -> list[tuple[RunFacts, list[State | None]]]:
@@ -282,35 +266,58 @@ class Checkpoint:
         return [there and (there, found) for there, found in zip(counts, own.values(), strict=True)]
 
     def position_of(self, state: State, member: MemberFacts, fresh: Position) -> tuple[Position, dict[str, np.ndarray]]:
-        """Return (position, vectors) that a state stands for, everything checked. Raises DataError.
+        """Return (position, vectors) that a state stands for, everything checked: C must get no number out of range.
 
-        fresh: the position at the beginning.
+        fresh: the position at the beginning. Raises DataError for names, types, shapes or counts that do not fit.
         """
-        _check_state(self.source, *state, member, fresh)
         counts, arrays = state
+        number, epochs, batch, rows = np.dtype(np.float64), member.epochs, member.batch, member.rows
+        epoch, row, step = (counts[name] for name in COUNTS)
+        wanted = {name: (dtype, (length,)) for name, (dtype, length) in member.vectors.items()}
+        wanted |= {name: (number, (1,)) for name in _SCALARS} | {name: (number, (epoch,)) for name in _LISTS}
+        is_refit = any(name.startswith(_FIRST) for name in arrays)
+        if is_refit:
+            rows = member.refit_rows
+            before = arrays.get(f"{_FIRST}losses", np.zeros(0)).shape
+            wanted |= {_FIRST + name: (number, before) for name in _LISTS}
+        if rows is None or (is_refit and not 0 < before[0] <= epochs):
+            raise self.damaged("it is of a refit that this run does not have")
+        for name, is_kept in {"val_losses": member.holdout, "val_metrics": member.monitored}.items():
+            if is_refit or not is_kept:
+                wanted[name] = (number, (0,))
+        wanted |= {_ORDER + name: (array.dtype, array.shape) for name, array in fresh.order.items()}
+        found = {name: (array.dtype, array.shape) for name, array in arrays.items()}
+        if found != wanted:
+            name = next(name for name in sorted({*found, *wanted}) if found.get(name) != wanted.get(name))
+            raise self.damaged(f"{name} does not fit the network and the run")
+        at_end = row == rows or (epoch == epochs and row == 0)
+        if epoch > epochs or row > rows or (row % batch and not at_end) or (epoch == epochs and row):
+            raise self.damaged(f"epoch {epoch}, row {row} is not a position in this run")
+        if step != epoch * -(-rows // batch) + -(-row // batch):
+            raise self.damaged(f"batch {step} is not at epoch {epoch}, row {row}")
         return Position.of(counts, arrays), {name: arrays[name] for name in member.vectors}
 
 
 def _check_facts(path: str, facts: dict) -> None:
     """Raise DataError for facts that are missing, or of another kind."""
 
+    def check(name: str, holds: bool) -> None:
+        if not holds:
+            raise _FILE.damaged(path, f"`{name}` is missing or wrong")
+
     def is_count(value) -> bool:
         return type(value) is int and 0 <= value < 2**63
 
     for name, kind in {"runs": list, "members": list, "data_sha256": str}.items():
-        if not isinstance(facts.get(name), kind):
-            raise _FILE.damaged(path, f"`{name}` is missing or wrong")
+        check(name, isinstance(facts.get(name), kind))
     for run in facts["runs"]:
-        if not isinstance(run, dict) or not is_count(run.get("count")):
-            raise _FILE.damaged(path, "`runs` is missing or wrong")
+        check("runs", isinstance(run, dict) and is_count(run.get("count")))
         for name, kind in {"config": dict, "engine": str}.items():
-            if not isinstance(run.get(name), kind):
-                raise _FILE.damaged(path, f"`{name}` is missing or wrong")
+            check(name, isinstance(run.get(name), kind))
     for counts in facts["members"]:
-        if counts is not None and not (isinstance(counts, dict) and all(is_count(counts.get(name)) for name in COUNTS)):
-            raise _FILE.damaged(path, "`members` is missing or wrong")
-    if sum(run["count"] for run in facts["runs"]) != len(facts["members"]):
-        raise _FILE.damaged(path, "`members` is missing or wrong")
+        are_counts = isinstance(counts, dict) and all(is_count(counts.get(name)) for name in COUNTS)
+        check("members", counts is None or are_counts)
+    check("members", sum(run["count"] for run in facts["runs"]) == len(facts["members"]))
 
 
 def _check_agreement(path: str, before: RunFacts, run: RunFacts) -> None:
@@ -333,35 +340,6 @@ def _check_agreement(path: str, before: RunFacts, run: RunFacts) -> None:
             "%s was written by %s, this is %s: the last bits may differ from those of an uninterrupted run",
             path, before.engine, run.engine,
         )  # fmt: skip
-
-
-def _check_state(path: str, counts: dict, arrays: dict, member: MemberFacts, fresh: Position) -> None:
-    """Raise DataError for names, types, shapes or counts that do not fit: C must get no number out of range."""
-    epochs, batch = member.epochs, member.batch
-    epoch, row, step = (counts[name] for name in COUNTS)
-    wanted = {name: (dtype, (length,)) for name, (dtype, length) in member.vectors.items()}
-    wanted |= {name: (np.dtype(np.float64), (1,)) for name in _SCALARS}
-    wanted |= {name: (np.dtype(np.float64), (epoch,)) for name in _LISTS}
-    rows, is_refit = member.rows, any(name.startswith(_FIRST) for name in arrays)
-    if is_refit:
-        rows = member.refit_rows
-        before = arrays.get(f"{_FIRST}losses", np.zeros(0)).shape
-        wanted |= {_FIRST + name: (np.dtype(np.float64), before) for name in _LISTS}
-    if rows is None or (is_refit and not 0 < before[0] <= epochs):
-        raise _FILE.damaged(path, "it is of a refit that this run does not have")
-    for name, is_kept in {"val_losses": member.holdout, "val_metrics": member.monitored}.items():
-        if is_refit or not is_kept:
-            wanted[name] = (np.dtype(np.float64), (0,))
-    wanted |= {_ORDER + name: (array.dtype, array.shape) for name, array in fresh.order.items()}
-    found = {name: (array.dtype, array.shape) for name, array in arrays.items()}
-    if found != wanted:
-        name = next(name for name in sorted({*found, *wanted}) if found.get(name) != wanted.get(name))
-        raise _FILE.damaged(path, f"{name} does not fit the network and the run")
-    at_end = row == rows or (epoch == epochs and row == 0)
-    if epoch > epochs or row > rows or (row % batch and not at_end) or (epoch == epochs and row):
-        raise _FILE.damaged(path, f"epoch {epoch}, row {row} is not a position in this run")
-    if step != epoch * -(-rows // batch) + -(-row // batch):
-        raise _FILE.damaged(path, f"batch {step} is not at epoch {epoch}, row {row}")
 
 
 def data_digest(ds, *more: np.ndarray) -> str:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import os
 import sys
+from collections.abc import Callable, Iterable
 
 import numpy as np
 
@@ -116,6 +117,9 @@ def members_of(tensors: dict[str, np.ndarray], metadata: dict) -> list[tuple[dic
 # ---------------------------------------------------------------- what the metadata must look like
 
 
+BOUNDS = ("low", "high")
+
+
 def _is_number(value) -> bool:
     return isinstance(value, (int, float)) and not isinstance(value, bool) and abs(value) <= sys.float_info.max
 
@@ -128,100 +132,60 @@ def _is_text(value) -> bool:
     return isinstance(value, str)
 
 
-def _is_texts(value) -> bool:
-    return isinstance(value, list) and all(map(_is_text, value))
+def _is_choice(value) -> bool:
+    return _is_text(value) or _is_whole(value)
 
 
-def _is_numbers(value) -> bool:
-    return isinstance(value, list) and all(map(_is_number, value))
+def _optional(check: Callable) -> Callable:
+    return lambda value: value is None or check(value)
 
 
-BOUNDS = {"low", "high"}
+def _all(check: Callable) -> Callable:
+    return lambda value: isinstance(value, list) and all(map(check, value))
+
+
+_ARE_TEXTS, _ARE_NUMBERS, _ARE_METRICS = _all(_is_text), _all(_is_number), _all(_optional(_is_number))
+
+
+def _has(value, checks: dict[str, Callable], optional: Iterable[str] = ()) -> bool:
+    """Return whether a value is an object with these keys, some of which may be missing, each as its check wants it."""
+    return isinstance(value, dict) and all(
+        check(value[key]) if key in value else key in optional for key, check in checks.items()
+    )
 
 
 def _is_scaling(value) -> bool:
     """Return True for {"kind": name, "shift": numbers, "scale": numbers}, as Scaling.to_dict writes them, perhaps with
     "low" and "high"."""
+    kinds = {"kind": lambda kind: kind in tuple(SCALINGS), **dict.fromkeys(("shift", "scale", *BOUNDS), _ARE_NUMBERS)}
+    if not _has(value, kinds, BOUNDS) or ("low" in value) != ("high" in value):
+        return False
+    lengths = {len(value[key]) for key in kinds.keys() & value.keys() - {"kind"}}
     return (
-        isinstance(value, dict)
-        and value.get("kind") in tuple(SCALINGS)
-        and _is_numbers(value.get("shift"))
-        and _is_numbers(value.get("scale"))
-        and len(value["shift"]) == len(value["scale"])
+        len(lengths) == 1
         and min(value["scale"], default=0) >= 0
         and bool(value["shift"]) == SCALINGS[value["kind"]].is_fitted
-        and ("low" in value) == ("high" in value)
-        and all(_is_numbers(value[key]) and len(value[key]) == len(value["shift"]) for key in value.keys() & BOUNDS)
         and all(low <= high for low, high in zip(value.get("low", []), value.get("high", []), strict=True))
     )
 
 
-def _is_dataset(value) -> bool:
-    return (
-        isinstance(value, dict)
-        and all(key in value and _optional(_is_text)(value[key]) for key in ("path", "sha256"))
-        and is_file_name(value["path"] or "")
-    )
-
-
-def _is_history(value) -> bool:
-    return (
-        isinstance(value, dict)
-        and _is_numbers(value.get("loss"))
-        and "val_loss" in value
-        and _optional(_is_numbers)(value["val_loss"])
-        and _optional(_are_metrics)(value.get("val_metric"))
-    )
-
-
-def _are_metrics(value) -> bool:
-    return isinstance(value, list) and all(map(_optional(_is_number), value))
-
-
-def _is_choice(value) -> bool:
-    return _is_text(value) or _is_whole(value)
-
-
-def _are_choices(value) -> bool:
-    """Return True for what Choices.kept writes."""
-    return (
-        isinstance(value, dict)
-        and value.keys() <= set(_CHOICES)
-        and all(map(_is_choice, value.values()))
-        and all(_is_text(value[name]) for name in ("missing", "separator", "header") if name in value)
-    )
-
-
-_CHOICES = ("id", "missing", "separator", "header", "weight", "group", "time")
+_CHOICES = {  # what Choices.kept writes
+    **dict.fromkeys(("id", "weight", "group", "time"), _is_choice),
+    **dict.fromkeys(("missing", "separator", "header"), _is_text),
+}
 _CONFIG = {  # settings that later uses of a model read; the others are only shown
-    "target": lambda value: value is None or _is_choice(value),
-    "table": _are_choices,
+    "target": _optional(_is_choice),
+    "table": lambda value: _has(value, _CHOICES, _CHOICES) and value.keys() <= _CHOICES.keys(),
     "left_out": are_places,
     "split_seed": lambda value: _is_whole(value) and 0 <= value < 2**32,
     "holdout": lambda value: _is_number(value) and 0 <= value < 1,
-    "window": lambda value: value is None or _is_whole(value),
+    "window": _optional(_is_whole),
     "folds": lambda value: _is_whole(value) and value > 0,
-    "monitor": lambda value: value is None or _is_text(value),
+    "monitor": _optional(_is_text),
 }
-
-
-def _is_config(value) -> bool:
-    return isinstance(value, dict) and all(check(value[key]) for key, check in _CONFIG.items() if key in value)
-
-
-def _is_written(value) -> bool:
-    """Return True for what WrittenNumbers has."""
-    return (
-        isinstance(value, dict)
-        and value.keys() == {"way", "before", "behind"}
-        and all(map(_is_text, value.values()))
-        and value["way"] in NUMBERS
-    )
-
-
-def _optional(check):
-    return lambda value: value is None or check(value)
-
+_DATASET = dict.fromkeys(("path", "sha256"), _optional(_is_text))
+_HISTORY = {"loss": _ARE_NUMBERS, "val_loss": _optional(_ARE_NUMBERS), "val_metric": _optional(_ARE_METRICS)}
+_WRITTEN = {"way": lambda way: way in tuple(NUMBERS), "before": _is_text, "behind": _is_text}  # WrittenNumbers
 
 # key: (check, the words for an expected value); a key may not be missing, null stands for what a network does not have
 _METADATA = {
@@ -232,36 +196,32 @@ _METADATA = {
     "dtype": (lambda value: _is_text(value) and value in _DTYPES, " or ".join(_DTYPES)),
     "scaling": (_is_scaling, "kind, shift and scale"),
     "target_scaling": (_optional(_is_scaling), "kind, shift and scale"),
-    "columns": (_optional(_is_texts), "a list of texts"),
-    "targets": (_optional(_is_texts), "a list of texts"),
-    "classes": (_optional(_is_texts), "a list of texts"),
+    "columns": (_optional(_ARE_TEXTS), "a list of texts"),
+    "targets": (_optional(_ARE_TEXTS), "a list of texts"),
+    "classes": (_optional(_ARE_TEXTS), "a list of texts"),
     "threshold": (_is_number, "a number"),
-    "seed": (lambda value: _is_whole(value) and 0 <= value < 2**32, "a whole number from 0 to 2^32-1"),
-    "holdout": (lambda value: _is_number(value) and 0 <= value < 1, "a number from 0 to below 1"),
-    "dataset": (_optional(_is_dataset), "path and sha256"),
-    "history": (_is_history, "lists of numbers"),
-    "config": (_is_config, "an object with the settings of a training"),
+    "seed": (_CONFIG["split_seed"], "a whole number from 0 to 2^32-1"),
+    "holdout": (_CONFIG["holdout"], "a number from 0 to below 1"),
+    "dataset": (
+        _optional(lambda value: _has(value, _DATASET) and is_file_name(value["path"] or "")),
+        "path and sha256",
+    ),
+    "history": (lambda value: _has(value, _HISTORY, ["val_metric"]), "lists of numbers"),
+    "config": (lambda value: _has(value, _CONFIG, _CONFIG), "an object with the settings of a training"),
 }
-
-
-def _are_members(value) -> bool:
-    return (
-        isinstance(value, list)
-        and len(value) > 0
-        and all(
-            isinstance(member, dict) and _is_number(member.get("weight")) and member["weight"] > 0 for member in value
-        )
-    )
-
-
+_MEMBER = {"weight": lambda value: _is_number(value) and value > 0}
 _NOT_SHARED = ("members", "temperature")  # what the members' metadata do not take from that of all
 _MAY_BE_MISSING = {
-    "target_written": (_is_written, "how numbers are written: way, before, behind"),
-    "members": (_are_members, "a list of members, each with a weight above 0"),
-    "temperature": (lambda value: _is_number(value) and value > 0, "a number above 0"),
+    "target_written": (
+        lambda value: _has(value, _WRITTEN) and value.keys() == _WRITTEN.keys(),
+        "how numbers are written: way, before, behind",
+    ),
+    "members": (
+        lambda value: _all(lambda member: _has(member, _MEMBER))(value) and len(value) > 0,
+        "a list of members, each with a weight above 0",
+    ),
+    "temperature": (_MEMBER["weight"], "a number above 0"),
 }
-
-
 _OF_DATA = ("columns", "targets", "classes", "target_written", "encoding")  # facts with texts of a table
 
 

@@ -97,25 +97,11 @@ class TensorFile:
         return DataError(f"{path}: not a {self.noun} of nn; expected {self.expected}")
 
     def damaged(self, path, reason: str) -> DataError:
-        """Return the error for a damaged file."""
         return DataError(f"{path}: damaged {self.noun}: {reason}; {self.remedy}")
 
     def header(self, path, data: bytes) -> tuple[dict, dict]:
-        """Return (header of safetensors, facts) as the file has them."""
-        header = self._header(path, data)
-        metadata = header.get("__metadata__")
-        text = metadata.get(self.key) if isinstance(metadata, dict) else None
-        if not isinstance(text, str):
-            raise DataError(
-                f"{path}: a safetensors file without the metadata of a {self.noun} of nn; expected {self.expected}"
-            )
-        facts = self._json(path, text.encode("utf-8", "surrogatepass"))
-        if not isinstance(facts, dict):
-            raise self.damaged(path, "its metadata is not a JSON object")
-        return header, facts
-
-    def _header(self, path, data: bytes) -> dict:
-        """Return the header: 8 bytes of length (little endian), then that many bytes of JSON."""
+        """Return (header of safetensors, facts) as the file has them: 8 bytes of length (little endian), then that many
+        bytes of JSON."""
         length = int.from_bytes(data[:8], "little")
         if len(data) < 8 or data[8:9] != b"{":
             raise self._foreign(path)
@@ -127,7 +113,16 @@ class TensorFile:
         header = self._json(path, data[8 : 8 + length])
         if not isinstance(header, dict):
             raise self.damaged(path, "its header is not a JSON object")
-        return header
+        metadata = header.get("__metadata__")
+        text = metadata.get(self.key) if isinstance(metadata, dict) else None
+        if not isinstance(text, str):
+            raise DataError(
+                f"{path}: a safetensors file without the metadata of a {self.noun} of nn; expected {self.expected}"
+            )
+        facts = self._json(path, text.encode("utf-8", "surrogatepass"))
+        if not isinstance(facts, dict):
+            raise self.damaged(path, "its metadata is not a JSON object")
+        return header, facts
 
     def _json(self, path, text: bytes):
         """Return JSON by the standard: UTF-8, finite numbers, no key twice."""
@@ -146,10 +141,7 @@ class TensorFile:
 
         try:
             return json.loads(
-                text.decode("utf-8"),
-                parse_float=finite,
-                parse_constant=finite,
-                object_pairs_hook=without_repeats,
+                text.decode("utf-8"), parse_float=finite, parse_constant=finite, object_pairs_hook=without_repeats
             )
         except (ValueError, RecursionError) as error:
             raise self.damaged(path, f"its header is not readable JSON ({one_line(error)})") from error
@@ -205,12 +197,10 @@ def _header_of(tensors: dict[str, np.ndarray], metadata: dict[str, str]) -> tupl
 
 
 def is_digest(value) -> bool:
-    """Return True for the text of a SHA-256."""
     return isinstance(value, str) and re.fullmatch("[0-9a-f]{64}", value) is not None
 
 
 def one_line(error) -> str:
-    """Return an error's or value's text without line breaks."""
     return " ".join(str(error).split())
 
 

@@ -56,11 +56,7 @@ def check_plain(path: str, ds, number_embedding: str | None = None) -> None:
 
 
 def save(
-    path: str | os.PathLike,
-    sizes: list[int],
-    biases: list[np.ndarray],
-    weights: list[np.ndarray],
-    fmt: str = "%.17g",
+    path: str | os.PathLike, sizes: list[int], biases: list[np.ndarray], weights: list[np.ndarray], fmt: str = "%.17g"
 ) -> None:
     """Write a dense network as the original program's `.m` text.
 

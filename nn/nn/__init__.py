@@ -1,12 +1,11 @@
 """Network: layers, parameters and what a model must know to read raw data.
 
-    network.py     Network: its settings and facts, members, engine, and the doors to the stages below
-    tasks.py       a task, a loss and an output layer that go together
+    network.py     Network: its settings and facts, members, engine; its methods are the functions of the stages below
     parameters.py  the parameters as one vector: initial values, views by layer and by name
     prediction.py  raw rows -> rows as the engine takes them -> outputs in the targets' units, averaged over members
     model.py       network -> model file -> network; FACTS: what a model knows beside parameters and settings
 
-network.py imports the others of this folder, none of them imports it: their functions are given the network.
+network.py imports the others of this folder, none of them imports it.
 Imports: everything below, from backends to utils. Imported by: test, train, study, commands.
 """
 

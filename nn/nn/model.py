@@ -40,7 +40,6 @@ def _member_metadata(net, shared: dict) -> Iterator[dict]:
 
 
 def _own_metadata(net) -> dict:
-    """Return the metadata of a single network."""
     encoding = {} if net.encoding is None else {"encoding": net.encoding.to_dict()}
     return {
         "format": model_file.FORMAT if encoding else model_file.PLAIN_FORMAT,
@@ -66,7 +65,10 @@ def _own_metadata(net) -> dict:
 
 
 def export(net, path) -> None:
-    """Write the model file; see Network.export."""
+    """Write the model: safetensors, or the original's text where `path` ends in .m. Raises OutputError, UsageError.
+
+    A .m file holds one dense sigmoid network. The file is replaced whole or not at all.
+    """
     if not text_model.is_text(path):
         model_file.save(path, tensors(net), metadata(net))
         return
@@ -79,12 +81,10 @@ def export(net, path) -> None:
 
 
 def packed(net) -> bytes:
-    """Return the bytes of the model file."""
     return model_file.packed(tensors(net), metadata(net))
 
 
 def tensors(net) -> dict[str, np.ndarray]:
-    """Return the parameters as a model file names them."""
     if not net.is_combined:
         return net.parameters()
     return {
@@ -123,10 +123,10 @@ def unpacked(cls, packed: bytes, engine: dict):
 
 def _of_tensors(cls, path, tensors: dict[str, np.ndarray], meta: dict, dtype: str | None, engine: dict):
     """Return the network, or the network of several, that a model file holds."""
-    parts = model_file.members_of(tensors, meta)
-    net = _single(cls, path, *parts[0], dtype, engine)
+    parts = [(*part, dtype, engine) for part in model_file.members_of(tensors, meta)]
+    net = _single(cls, path, *parts[0])
     if "members" in meta:
-        members = [_member_of(net, *part, parts[0][1]) for part in parts]
+        members = [_single(cls, path, *part, like=(net, parts[0][1])) for part in parts]
         if "encoding" in meta and meta["encoding"] != parts[0][1].get("encoding"):
             net.encoding = Encoding.from_dict(meta["encoding"], meta["columns"])
         net.seed = meta["seed"]
@@ -135,48 +135,37 @@ def _of_tensors(cls, path, tensors: dict[str, np.ndarray], meta: dict, dtype: st
     return net
 
 
-def _single(cls, path, tensors: dict[str, np.ndarray], meta: dict, dtype: str | None, engine: dict):
-    """Return the one network of these parameters and metadata."""
+def _single(cls, path, tensors: dict, meta: dict, dtype: str | None, engine: dict, like: tuple = (None, {})):
+    """Return the one network of these parameters and metadata. like: a network and its metadata; what is equal of them
+    is the same object."""
+    other, shared = like
+    encoding = meta.get("encoding")
+    if encoding is not None:
+        is_shared = encoding == shared.get("encoding")
+        encoding = other.encoding if is_shared else Encoding.from_dict(encoding, meta["columns"])
     try:
-        net = cls(meta["layers"], meta["task"], loss=meta["loss"], seed=meta["seed"], dtype=dtype or meta["dtype"])
+        net = cls(
+            meta["layers"], meta["task"], loss=meta["loss"], seed=meta["seed"], dtype=dtype or meta["dtype"],
+            input_columns=encoding.columns if encoding else (),
+        )  # fmt: skip
     except (UsageError, DataError) as error:
         raise DataError(f"{path}: {error}") from error
-    if "encoding" in meta:
-        net.adopt(Encoding.from_dict(meta["encoding"], meta["columns"]))
+    net.encoding, net.vector = encoding, np.zeros(net.parameter_count, net.dtype)
     net.compute_on(**engine)
     net.set_parameters(tensors)
     _describe_by(net, meta)
+    if meta["scaling"] == shared.get("scaling"):
+        net.scaling = other.scaling
     return net
 
 
 def _describe_by(net, meta: dict) -> None:
-    """Take the facts of a file's metadata."""
     facts = {name: meta[name] for name in FACTS if name in meta}
     for name in ("scaling", "target_scaling"):
         facts[name] = meta[name] and Scaling.from_dict(meta[name])
     if "target_written" in meta:
         facts["target_written"] = WrittenNumbers(**meta["target_written"])
     net.describe(**facts)
-
-
-def _member_of(net, tensors: dict[str, np.ndarray], meta: dict, shared: dict):
-    """Return a member of a file; what it shares with this network, the first one, it shares as an object.
-
-    shared: the metadata of the first one.
-    """
-    member = net.blank_copy(meta["seed"])
-    is_encoded_alike = meta.get("encoding") == shared.get("encoding")
-    if not is_encoded_alike:
-        member.encoding = None
-    if meta["layers"] != net.spec or not is_encoded_alike:
-        member.take_layers(meta["layers"], net.layers[0].columns if is_encoded_alike else ())
-    if not is_encoded_alike and "encoding" in meta:
-        member.adopt(Encoding.from_dict(meta["encoding"], meta["columns"]))
-    _describe_by(member, meta)
-    if meta["scaling"] == shared["scaling"]:
-        member.scaling = net.scaling
-    member.set_parameters(tensors)
-    return member
 
 
 def _of_text(cls, path, dtype: str | None, engine: dict):

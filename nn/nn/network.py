@@ -16,19 +16,16 @@ from ..core.calibration import tempered
 from ..core.random import GlibcRandom
 from ..data.dataset import Choices, Dataset, Schema
 from ..data.encoding import Encoding
-from ..data.records import check_free, network_bytes
+from ..data.records import LEAST_BYTES_FREE, check_free, network_bytes
 from ..data.scaling import Scaling
-from ..data.table_rows import TableRows
 from ..data.written import WrittenNumbers
-from ..layers import InputColumn, completed, input_shape, parse, to_spec
-from ..nn_aux import TASKS
-from ..settings.flags import BY_NAME, DEFAULTS
-from ..settings.reference import REFERENCE, check_reference, check_reference_layers
+from ..layers import InputColumn, Layer, completed, input_shape, parse, to_spec
+from ..nn_aux import LOSSES, TASKS
+from ..settings.flags import BY_NAME, DEFAULTS, REFERENCE, check_reference, check_reference_layers
 from ..settings.values import GPUS, one_of
 from ..utils import UsageError, counted, listed
 from . import model, parameters, prediction
 from .model import FACTS
-from .tasks import check_output, loss_for, task_of
 
 _making = threading.RLock()  # an engine
 if hasattr(os, "register_at_fork"):  # not Windows
@@ -86,9 +83,22 @@ class Network:
         self._written = {"spec": layers, "activation": activation or "relu", "loss": loss}  # for adopt
         self._members: list[Network] = []
         self.member_weights: list[float] = [1.0]
-        self._set_facts()
         self._check_memory()
-        self.vector = self._initial_vector()
+        self._vector: np.ndarray | None = None  # the initial one, until it is asked for
+        # what a model file holds beside its parameters; nothing is known of the data yet
+        self.encoding: Encoding | None = None
+        self.scaling = Scaling()
+        self.target_scaling: Scaling | None = None
+        self.target_written: WrittenNumbers | None = None  # None: plainly
+        self.columns: list[str] | None = None
+        self.targets: list[str] | None = None
+        self.classes: list[str] | None = None
+        self.threshold = 0.5
+        self.temperature = 1.0  # of class probabilities: their logits are divided by it
+        self.holdout = 0.0
+        self.dataset: dict | None = None  # path, sha256
+        self.history: dict = {"loss": [], "val_loss": None}
+        self.config: dict = {}
 
     @classmethod
     def for_data(cls, ds: Dataset, layers: str | None = None, **settings) -> Network:
@@ -112,9 +122,10 @@ class Network:
     # ---- copies: a model file in memory, and what such a file leaves out
 
     def __getstate__(self) -> dict:
+        packed = model.packed(self)
         beside = {name: getattr(self, name) for name in ("reference", "init", "random", "_written")}
         engine = {name: getattr(self, name) for name in ("threads", "gpus", "distribute", "tf32")}
-        return {"model": model.packed(self), "engine": {"backend": self._asked_backend, **engine}, "beside": beside}
+        return {"model": packed, "engine": {"backend": self._asked_backend, **engine}, "beside": beside}
 
     def __setstate__(self, state: dict) -> None:
         self.__dict__.update(vars(model.unpacked(type(self), state["model"], state["engine"])), **state["beside"])
@@ -132,22 +143,6 @@ class Network:
         if self.reference:
             check_reference_layers(self.layers)
 
-    def _set_facts(self) -> None:
-        """Begin with nothing known of the data: what a model file holds beside its parameters."""
-        self.encoding: Encoding | None = None
-        self.scaling = Scaling()
-        self.target_scaling: Scaling | None = None
-        self.target_written: WrittenNumbers | None = None  # None: plainly
-        self.columns: list[str] | None = None
-        self.targets: list[str] | None = None
-        self.classes: list[str] | None = None
-        self.threshold = 0.5
-        self.temperature = 1.0  # of class probabilities: their logits are divided by it
-        self.holdout = 0.0
-        self.dataset: dict | None = None  # path, sha256
-        self.history: dict = {"loss": [], "val_loss": None}
-        self.config: dict = {}
-
     def adopt(self, encoding: Encoding) -> None:
         """Take the encoding of a table's columns: layer 0 then encodes them, and all parameters are the initial ones.
 
@@ -160,9 +155,8 @@ class Network:
                 f"--layers: the network has {self.inputs} inputs, the table has {encoding.features} columns of features"
             )
         self._set_layers(**self._written, columns=encoding.columns)
-        self.encoding, self._engine = encoding, None
+        self.encoding, self._engine, self._vector = encoding, None, None
         self._check_memory()
-        self.vector = self._initial_vector()
 
     # ---- members: a network of several
 
@@ -199,25 +193,13 @@ class Network:
 
         layers: other ones, for the same inputs and outputs. Raises UsageError.
         """
-        net = self.blank_copy(seed)
-        if layers is not None:
-            net.take_layers(layers, self.layers[0].columns)
-        net.vector = net._initial_vector()
-        return net
-
-    def take_layers(self, layers: str, columns: Sequence[InputColumn]) -> None:
-        """Take other layers for the same inputs; the parameters are 0 then."""
-        self._written = {**self._written, "spec": layers}
-        self._set_layers(**self._written, columns=columns)
-        self.vector = np.zeros(self.parameter_count, self.dtype)
-
-    def blank_copy(self, seed: int) -> Network:
-        """Return a network like this one that computes on an engine of its own; its parameters are to be set."""
-        net, encoding = object.__new__(type(self)), self.encoding
-        net.__dict__.update(self.__dict__)
-        net._engine, net._members, net.member_weights, net.seed = None, [], [1.0], seed
-        net._set_facts()
-        net.encoding, net.vector = encoding, np.zeros_like(self.vector)
+        net = type(self)(
+            layers or self._written["spec"], self.task, loss=self._written["loss"],
+            activation=self._written["activation"], input_columns=self.layers[0].columns, init=self.init, seed=seed,
+            backend=self._asked_backend, dtype=self.dtype, threads=self.threads, reference=self.reference,
+            gpus=self.gpus, distribute=self.distribute, tf32=self.tf32,
+        )  # fmt: skip
+        net.encoding, net._backend = self.encoding, self._backend
         return net
 
     def compute_with(self, engine) -> None:
@@ -319,15 +301,24 @@ class Network:
     def _check_memory(self) -> None:
         """Raise NnError if parameters and gradients, here and in the engine, do not fit the free memory."""
         needed = network_bytes(self.layers, self.dtype, copies=3)
-        check_free(needed, f"--layers: {self.parameter_count} parameters", "use smaller layers")
+        if needed > LEAST_BYTES_FREE:
+            check_free(needed, f"--layers: {self.parameter_count} parameters", "use smaller layers")
 
     # ---- parameters
 
-    def _initial_vector(self) -> np.ndarray:
-        if not self.reference:
-            return parameters.initial(self.layers, self.dtype, self.seed, self.init)
-        self.random = GlibcRandom(self.seed)  # shuffles go on with this stream
-        return parameters.initial_of_reference(self.layers, self.random)
+    @property
+    def vector(self) -> np.ndarray:
+        """All parameters, one layer after the other; the initial ones are drawn when they are asked for."""
+        if self._vector is None and self.reference:
+            self.random = GlibcRandom(self.seed)  # shuffles go on with this stream
+            self._vector = parameters.initial_of_reference(self.layers, self.random)
+        elif self._vector is None:
+            self._vector = parameters.initial(self.layers, self.dtype, self.seed, self.init)
+        return self._vector
+
+    @vector.setter
+    def vector(self, values: np.ndarray) -> None:
+        self._vector = values
 
     def parameters(self) -> dict[str, np.ndarray]:
         """Return copies of the parameters: "layer0.weight" (out, in) or (out, in, kh, kw), "layer0.bias" (out,), ...
@@ -388,28 +379,8 @@ class Network:
             return np.ascontiguousarray(np.arange(self.outputs) == y[:, None], self.dtype)
         return np.ascontiguousarray(y.reshape(len(y), -1), self.dtype)
 
-    def engine_rows(self, x: np.ndarray | TableRows, digest: str | None = None) -> np.ndarray:
-        """Return raw rows as the engine takes them, see prediction.engine_rows."""
-        return prediction.engine_rows(self, x, digest)
-
-    def predict(self, x) -> np.ndarray:
-        """Return outputs (rows, outputs) for raw features (rows, inputs) or (rows, C, H, W), or of a table.
-
-        Features are scaled inside; outputs of a regression are in the targets' own units. Raises DataError for a row
-        with a gap where the network was trained without any, or with values for which an output is not finite.
-        """
-        return prediction.predict(self, x)
-
-    def deviation(self, x) -> np.ndarray:
-        """Return the standard deviation of the members' outputs for rows as predict takes them: (rows, outputs).
-
-        It is weighted as the mean is; of a single network 0.
-        """
-        return prediction.deviation(self, x)
-
-    def member_outputs(self, x) -> Iterator[np.ndarray]:
-        """Yield each member's outputs (rows, outputs) for some rows; members alike take turns on one engine."""
-        return prediction.member_outputs(self, x)
+    engine_rows, predict, deviation = prediction.engine_rows, prediction.predict, prediction.deviation
+    member_outputs = prediction.member_outputs
 
     def calibrated(self, scores: np.ndarray) -> np.ndarray:
         """Return class probabilities (rows, outputs) by the network's temperature."""
@@ -417,16 +388,7 @@ class Network:
 
     # ---- files
 
-    def metadata(self) -> dict:
-        """Return what a model file keeps beside the parameters (docs/command-line.md, Model file)."""
-        return model.metadata(self)
-
-    def export(self, path) -> None:
-        """Write the model: safetensors, or the original's text where `path` ends in .m. Raises OutputError, UsageError.
-
-        A .m file holds one dense sigmoid network. The file is replaced whole or not at all.
-        """
-        model.export(self, path)
+    metadata, export = model.metadata, model.export
 
     @classmethod
     def load(cls, path, *, dtype: str | None = None, **engine) -> Network:
@@ -451,3 +413,30 @@ def _check(given: dict) -> None:
     for name, value in given.items():
         if value is not None:
             BY_NAME[name].check(value)
+
+
+# ---- the parts that go together: a task, a loss and an output layer
+
+
+def check_output(task: str, loss: str, last: Layer) -> None:
+    """Raise UsageError if the last layer does not go with the loss or the task."""
+    wanted = LOSSES[loss].activation
+    if wanted and last.output_function != wanted:
+        raise UsageError(
+            f"--loss {loss} needs a {wanted} output layer, not {last.output_function}; "
+            f"end --layers in {last.item}:{wanted} or choose another --loss"
+        )
+    if task == "binary" and last.outputs != 1:
+        raise UsageError(f"--layers: a binary task has 1 output, not {last.outputs}; use --task multiclass")
+    if task == "multiclass" and last.outputs < 2:
+        raise UsageError("--layers: a multiclass task needs an output for each class, at least 2")
+
+
+def task_of(loss: str | None) -> str:
+    """Return the task whose usual loss this is, else regression."""
+    return next((task for task, (_, usual) in TASKS.items() if usual == loss), "regression")
+
+
+def loss_for(activation: str, usual: str) -> str:
+    """Return the task's loss, or mse where that loss does not go with the output layer's activation."""
+    return usual if LOSSES[usual].activation in (None, activation) else "mse"

@@ -13,7 +13,6 @@ from ..nn_aux import ACTIVATIONS, INITIALIZERS
 
 
 def count(layers: Sequence[Layer]) -> int:
-    """Return the number of weights and biases."""
     return sum(layer.parameters for layer in layers)
 
 

@@ -18,8 +18,11 @@ FEW = 16  # numbers that Python adds up in less time than NumPy looks at them
 
 
 def predict(net, x) -> np.ndarray:
-    """Return outputs (rows, outputs) for rows as Network.predict takes them. Raises RowError for a row with a gap, or
-    with values for which an output is not finite."""
+    """Return outputs (rows, outputs) for raw features (rows, inputs) or (rows, C, H, W), or of a table.
+
+    Features are scaled inside; outputs of a regression are in the targets' own units. Raises DataError for a row
+    with a gap where the network was trained without any, or with values for which an output is not finite.
+    """
     x = rows_of(net, x)
     if 0 < len(x) <= PREDICT_BLOCK:
         out = _outputs(net, x)
@@ -32,7 +35,10 @@ def predict(net, x) -> np.ndarray:
 
 
 def deviation(net, x) -> np.ndarray:
-    """Return the standard deviation of the members' outputs, weighted as the mean is: (rows, outputs)."""
+    """Return the standard deviation of the members' outputs for rows as predict takes them: (rows, outputs).
+
+    It is weighted as the mean is; of a single network 0.
+    """
     x = rows_of(net, x)
     out, step = np.zeros((len(x), net.outputs), net.dtype), max(1, PREDICT_BLOCK // len(net.members))
     for at in range(0, len(x) if net.is_combined else 0, step):
@@ -87,9 +93,14 @@ def _converted_rows(net, x: np.ndarray | TableRows, digest: str | None) -> np.nd
 
 def rows_of(net, x) -> np.ndarray | TableRows:
     """Return what predict was given as rows; the columns of a data frame are found by their names."""
-    if isinstance(x, np.ndarray) and x.dtype.names and not _are_records(x, net):
-        raise _no_table(x)
-    if (isinstance(x, np.ndarray) and not _is_table(x, net)) or isinstance(x, TableRows):
+    columns = net.inputs + len(net.config.get("left_out", ()))  # of the data
+    is_table = not isinstance(x, (np.ndarray, TableRows))  # whose columns are read as those of a file
+    if isinstance(x, np.ndarray) and x.dtype.names:
+        if net.encoding is None or x.dtype != net.encoding.record_of(net.dtype):
+            raise _no_table(x)  # no encoded rows
+    elif isinstance(x, np.ndarray) and x.ndim == 2:  # text, or more than the features
+        is_table = x.dtype.kind in "OUSM" or net.inputs != x.shape[1] == columns
+    if not is_table:
         shape = net.layers[0].in_shape  # of images, which data sets have with their channels first
         return x.transpose(0, 3, 1, 2) if x.ndim == 4 and x.shape[1:] == (*shape[1:], shape[0]) != shape else x
     from ..data.frames import open_frame  # the readers of files load the C core
@@ -104,7 +115,7 @@ def rows_of(net, x) -> np.ndarray | TableRows:
             raise _no_table(x)
         return rows_of(net, array)
     if isinstance(x, np.ndarray):
-        known = x.shape[1] <= net.inputs + _left_out(net)
+        known = x.shape[1] <= columns
     else:  # a feature of the target's name is found with the target only
         known = net.columns is not None and set(net.targets or ()).isdisjoint(net.columns)
     rows = load(x, replace(net.schema, targets=[]) if known else net.schema, labelled=False).x
@@ -115,23 +126,6 @@ def rows_of(net, x) -> np.ndarray | TableRows:
 
 def _no_table(x) -> DataError:
     return DataError(f"rows of type {type(x).__name__}, expected an array (rows, columns) or a data frame")
-
-
-def _are_records(x: np.ndarray, net) -> bool:
-    """Return whether rows are encoded already."""
-    return net.encoding is not None and x.dtype == net.encoding.record_of(net.dtype)
-
-
-def _is_table(x: np.ndarray, net) -> bool:
-    """Return whether the columns of an array are to be read as those of a file: text, or more than the features."""
-    if x.ndim != 2:
-        return False
-    return x.dtype.kind in "OUSM" or (x.shape[1] != net.inputs and x.shape[1] == net.inputs + _left_out(net))
-
-
-def _left_out(net) -> int:
-    """Return how many columns of the data are no inputs."""
-    return len(net.config.get("left_out", ()))
 
 
 # ---- outputs

@@ -96,7 +96,6 @@ class Flag:
 
     @property
     def type(self) -> str:
-        """The type of its values in Python."""
         return self.value.type if self.value else "bool"
 
     def check(self, given):
@@ -133,8 +132,9 @@ _GROUPS = {
         Flag("info", "Show the contents of --model, or the network that --layers describes."),
         Flag("export", "Write --model for other programs to --output: ONNX (.onnx) or C (.c)."),
         Flag("bench", "Time training, prediction and matrix products on every backend of this machine."),
-        Flag("sweep", "Train and time the networks of a plan, one line each to --output.", TEXT, "PLAN"),
-        Flag("plot", "Draw the results of --sweep, --trials, or a model's losses, to --output.", TEXT, "PATH"),
+        Flag("sweep", "Train and time the networks of a plan (PLAN:N: one of them), a line each to --output.", TEXT,
+             "PLAN"),
+        Flag("plot", "Draw the results of --sweep, or a model's losses, to --output.", TEXT, "PATH"),
     ],
     "Data and model": [
         Flag("dataset",
@@ -247,9 +247,7 @@ _GROUPS = {
     "Watching a training": [
         Flag("profile", "Report the time of each layer, forward and backward, in a batch."),
         Flag("trace", "Write a timeline for chrome://tracing or ui.perfetto.dev.", TEXT, "FILE"),
-        Flag("trace_batches", "Batches that --trace shows layer by layer ({}).", whole(1, 100_000), "N", default=20),
         Flag("history", "Write the losses as CSV, one line per epoch.", TEXT, "FILE"),
-        Flag("trials", "Add a line to this CSV file for each network of --vary.", TEXT, "FILE"),
         Flag("logdir", "Write losses, weights and the graph for TensorBoard.", TEXT, "DIR"),
     ],
     "Long trainings": [
@@ -260,8 +258,6 @@ _GROUPS = {
              of="checkpoint"),
     ],
     "Running": [
-        Flag("index", "Run only this entry of --sweep, counted from 0 (job arrays).", whole(0), "N",
-             modes=_OF_MODE["sweep"]),
         Flag("case", "Cases of --bench: names or beginnings of names, separated by commas (all).", TEXT, "NAME",
              modes=_OF_MODE["bench"]),
         _name_of("backend", BACKENDS, "{}", modes=ENGINE | {"bench"}, of="engine", default="auto", reference="seq"),
@@ -291,7 +287,9 @@ FLAGS = [
     for group, flags in _GROUPS.items()
     for flag in flags
 ]
-GONE = {"window": "memory", "keep": "vary"}  # a former flag -> the one that takes its place
+GONE = {  # a former flag -> what takes its place
+    "window": "memory", "keep": "vary", "trials": "json", "trace_batches": "trace", "index": "sweep PLAN:N",
+}  # fmt: skip
 SYNONYMS = {  # what other programs call a setting, or a person does
     "lr": "learning_rate", "bs": "batch_number", "file": "dataset", "input": "dataset", "label": "target",
     "y": "target", "hidden": "layers", "test_size": "holdout", "val_split": "validation", "early_stopping": "patience",
@@ -307,7 +305,6 @@ DEFAULTS = {flag.name: flag.default for flag in FLAGS if flag.default is not Non
 
 
 def read_by(mode: str) -> set[str]:
-    """Return the names of the flags that a mode reads."""
     return {flag.name for flag in FLAGS if mode in flag.modes}
 
 
@@ -369,3 +366,35 @@ def takes(*of: str, without: Iterable[str] = ()) -> Callable:
         return function
 
     return named
+
+
+# ---- --reference: what it stands for, and what the original program does not have
+
+REFERENCE = {flag.name: flag.reference for flag in FLAGS if flag.reference is not None}
+
+
+def check_reference(given: dict) -> None:
+    """Raise UsageError for a setting that contradicts --reference, or that the original program does not have.
+
+    given: by the flags' names; None, False: not given.
+    """
+    for flag in FLAGS:
+        value = given.get(flag.name)
+        if value is None or value is False:
+            continue
+        shown = flag.long if value is True else f"{flag.long} {value}"
+        if flag.reference is not None and value not in ("auto", flag.reference):
+            meant = f"{flag.long} {flag.reference}"
+            raise UsageError(f"{shown} contradicts --reference, which means {meant}; leave one out")
+        if flag.later and value != flag.default:
+            raise UsageError(f"{shown}: --reference has no such thing; leave one out")
+    if isinstance(given.get("threshold"), str):
+        raise UsageError(f"--threshold {given['threshold']}: --reference takes a number only; leave one out")
+
+
+def check_reference_layers(layers) -> None:
+    """Raise UsageError if the original program does not have such layers (layers.Layer)."""
+    for layer in layers:
+        if (layer.kind, layer.activation) != ("dense", "sigmoid"):
+            found = f"{layer.item}:{layer.activation}" if layer.biases else layer.item or layer.kind
+            raise UsageError(f"--layers {found} contradicts --reference, which has dense sigmoid layers only")

@@ -38,12 +38,10 @@ class Value:
 
 
 def whole(low: int, high: int = LARGEST) -> Value:
-    """Return the whole numbers from low to high."""
     return Value(int, f"a whole number from {low} to {high}", "int", lambda value: low <= value <= high)
 
 
 def one_of(names: Iterable[str]) -> Value:
-    """Return the values that are one of the names."""
     names = tuple(names)
     read, expected = lambda text: SCALING_ALIASES.get(text, text), listed(names, "or")
     return Value(read, expected, "str", lambda name: name in names, names)
@@ -176,8 +174,7 @@ SHARE = Value(_finite, "a number from 0 to below 1", "float", lambda value: 0 <=
 VALIDATION = Value(_share_or_file, "a share above 0 and below 1, or a file", "float | str", bool)
 CLASS_WEIGHT = Value(_class_weight, "none, balanced, or a number of at least 0 for each class, 1,10")
 NUMBER_EMBEDDING = Value(
-    _number_embedding,
-    f"linear, piecesN (N 2 to {MOST_PIECES}), wavesN or wavesN:DEVIATION (N 1 to {MOST_WAVES})",
+    _number_embedding, f"linear, piecesN (N 2 to {MOST_PIECES}), wavesN or wavesN:DEVIATION (N 1 to {MOST_WAVES})"
 )
 THRESHOLD = Value(_threshold, f"a finite number, {threshold_rules()}", "float | str")
 GPUS = Value(

@@ -1,4 +1,4 @@
-"""CSV files of figures to which several processes may add lines: the results of --sweep, and what trials.py keeps."""
+"""CSV files of figures to which several processes may add lines: the results of --sweep."""
 
 from __future__ import annotations
 
@@ -78,8 +78,8 @@ class LineFile:
             return None
         return number if math.isfinite(number) else None
 
-    def append(self, path: str, rows: Sequence[dict], once: bool = False) -> None:
-        """Add lines after a header if the file is new; once: leave out lines that are there already.
+    def append(self, path: str, rows: Sequence[dict]) -> None:
+        """Add lines after a header if the file is new.
 
         Raises OutputError, and DataError for a file of other columns.
         """
@@ -95,8 +95,7 @@ class LineFile:
                 if there and there[0] != header:
                     raise DataError(f"{path}: its columns are others than those to add; name another file")
                 file.truncate(whole)  # a line that was cut when a run was ended
-                known = set(there) if once else ()
-                file.write(b"".join([*([] if there else [header]), *(line for line in lines if line not in known)]))
+                file.write(b"".join([*([] if there else [header]), *lines]))
                 file.flush()
                 os.fsync(file.fileno())
         except OSError as error:

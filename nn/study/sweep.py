@@ -24,23 +24,25 @@ __all__ = ["COLUMNS", "OK", "Entry", "collect", "load_data", "read_plan", "read_
 STOPPED = {code for signum in (signal.SIGINT, signal.SIGTERM) for code in (-signum, 128 + signum)}
 
 
-def sweep(plan: str, results: str, index: int | None = None, say: Callable[[str], None] | None = None) -> list[dict]:
-    """Run the entries of a plan that `results` does not hold yet, or the one of that index; all results then.
+def sweep(plan: str, results: str, say: Callable[[str], None] | None = None) -> list[dict]:
+    """Run the entries of a plan that `results` does not hold yet, or of PLAN:N the one of index N; all results then.
 
     say: is told what runs, in a line. Raises InputNotFound, DataError, UsageError, OutputError.
     """
-    entries = read_plan(plan)
-    if index is not None:
-        if not 0 <= index < len(entries):
-            raise UsageError(f"--index {index}: {plan} has {len(entries)} entries, expected 0 to {len(entries) - 1}")
-        entries = [entries[index]]
+    path, _, number = plan.rpartition(":")
+    is_one = number.isdecimal() and not os.path.exists(plan)
+    entries = read_plan(path if is_one else plan)
+    if is_one:
+        if int(number) >= len(entries):
+            raise UsageError(f"--sweep {plan}: {path} has {len(entries)} entries, expected 0 to {len(entries) - 1}")
+        entries = [entries[int(number)]]
     done = {row["entry"] for row in read_results(results)} if os.path.exists(results) else set()
     for number, entry in enumerate(entries, 1):
         if entry.name in done:
             continue
         if say:
             say(f"{number}/{len(entries)}: {entry.describe()}")
-        if index is not None:
+        if is_one:
             RESULTS.append(results, [run_entry(entry)])
         else:
             _run_apart(plan, results, entry)
@@ -55,7 +57,7 @@ def _run_apart(plan: str, results: str, entry: Entry) -> None:
     """Run an entry in a process of its own, which adds its line; where it could not, the line says why."""
     package = str(Path(__file__).resolve().parents[2])
     paths = os.pathsep.join(filter(None, [package, os.environ.get("PYTHONPATH")]))
-    flags = ["--sweep", plan, "--index", str(entry.index), "-o", results, "--quiet"]
+    flags = ["--sweep", f"{plan}:{entry.index}", "-o", results, "--quiet"]
     ended = subprocess.run(
         [sys.executable, "-c", LAUNCH, *flags],
         env={**os.environ, "PYTHONPATH": paths}, capture_output=True, text=True, errors="replace",

@@ -1,4 +1,4 @@
-"""The pages of a sweep's results and of trials: which device suits which network, pictures, and every figure."""
+"""The page of a sweep's results: which device suits which network, pictures, and every figure."""
 
 from __future__ import annotations
 
@@ -9,12 +9,9 @@ from dataclasses import replace
 import numpy as np
 
 from ..backends import TRAITS
-from ..terminal.figures import setting_text
-from ..train.vary import SETTINGS
 from .chart import Axis, Line, Plot
 from .page import Page, Table
 from .results import INFERENCE_ROWS, OK
-from .trials import COLUMNS as TRIAL_COLUMNS
 
 MOST_NETWORKS = 5  # in the picture of speed-ups
 SMALL_MULTIPLES = 3
@@ -35,14 +32,6 @@ def of_results(rows: list[dict]) -> Page:
         lines = [[row["layers"], row["backend"], f"{row['batch_number'] or 0:.0f}", row["status"]] for row in failed]
         page.sections["Not run"] = [Table("", ["network", "backend", "batch", "why"], lines, 4)]
     return page
-
-
-def of_trials(rows: list[dict]) -> Page:
-    """Return the page of trials (trials.read_trials): the score by each setting that differs, and every one."""
-    columns = [name for name in TRIAL_COLUMNS if any(row[name] is not None for row in rows)]
-    lines = [[setting_text(row[name]) for name in columns] for row in rows]
-    table = Table(f"{len(rows)} trials", columns, lines, 2, True)
-    return Page("Trials", [], {"Pictures": pictures_of_trials(rows), "All trials": [table]})
 
 
 # ---------------------------------------------------------------- the answer in words
@@ -311,28 +300,3 @@ def _short(layers: str) -> str:
     """Return a network's name in a title: without activations, and cut if it is long."""
     text = "-".join(item.split(":")[0] for item in layers.split(","))
     return text if len(text) <= 34 else text[:31] + "..."
-
-
-# ---------------------------------------------------------------- trials
-
-
-def pictures_of_trials(rows: list[dict]) -> list[Plot]:
-    """Return the score by each setting that differs among trials, of the usual metric."""
-    counts = Counter(row["metric"] for row in rows if row["score"] is not None)
-    if not counts:
-        return []
-    usual = counts.most_common(1)[0][0]
-    rows = [row for row in rows if row["score"] is not None and row["metric"] == usual]
-    varied = [name for name in SETTINGS if len({row[name] for row in rows} - {None}) > 1]
-    return [_scores_by(name, usual, [row for row in rows if row[name] is not None]) for name in varied]
-
-
-def _scores_by(name: str, metric: str, rows: list[dict]) -> Plot:
-    words = sorted({row[name] for row in rows}) if isinstance(rows[0][name], str) else []
-    log = not words and SETTINGS[name].log and min(row[name] for row in rows) > 0
-    lines = []
-    for label, own in (("members", [r for r in rows if r["weight"]]), ("others", [r for r in rows if not r["weight"]])):
-        at = [words.index(row[name]) if words else row[name] for row in own]
-        lines.append(Line(label, at, [row["score"] for row in own], "dots"))
-    axes = Axis(name, log, words=words), Axis(f"{metric} of the network")
-    return Plot(f"trials-{name}", f"{len(rows)} networks by {name}", *axes, lines)

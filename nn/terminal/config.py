@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from types import SimpleNamespace
 
-from ..settings.flags import meant
+from ..settings.flags import BY_NAME, GONE, MODES, meant
 from ..utils import DataError, InputNotFound, UsageError, is_file_name, os_reason
 
 MOST_BYTES = 1 << 20
@@ -73,21 +73,20 @@ def _too_deep(path: str) -> DataError:
     return DataError(f"{path}: nested too deeply, expected flags and their values")
 
 
-def apply_config(given: SimpleNamespace, flags: Iterable, modes: Iterable[str], gone: Mapping[str, str]) -> None:
+def apply_config(given: SimpleNamespace) -> None:
     """Fill in from the file `given.config` what the command line left open and the mode reads.
 
-    flags: FLAGS of settings/flags.py; modes: the names of those that are modes; gone: former flags, and what takes
-    their place. The file holds flags by their names, or, as `nn --info --json` prints them, under the key `config`
+    The file holds flags by their names, or, as `nn --info --json` prints them, under the key `config`
     beside the data set that they were used on. null and false stand for a flag that was not given. Raises UsageError
     for a key that is no flag and a value that the flag cannot have; see read_config.
     """
     path = given.config
-    known = {name: flag for flag in flags if flag.name != REFUSED for name in (flag.name, flag.alias) if name}
+    known = {name: flag for name, flag in BY_NAME.items() if name != REFUSED}
     values = {}
     for name, value in _flags_of(path, read_config(path), for_training=bool(given.train)).items():
-        if name in gone:
+        if name in GONE:
             if value is not None:
-                raise UsageError(f"{path}: {name}: has gone; use {gone[name]}")
+                raise UsageError(f"{path}: {name}: has gone; use {GONE[name]}")
             continue
         if name not in known:
             raise UsageError(f"{path}: no such flag {name}{_suggestion(name, known)}")
@@ -95,14 +94,14 @@ def apply_config(given: SimpleNamespace, flags: Iterable, modes: Iterable[str], 
         if flag.name in values and values[flag.name] != value:
             raise UsageError(f"{path}: {flag.name} and {flag.alias}: two names of one flag; remove one")
         values[flag.name] = value
-    if any(getattr(given, mode) for mode in modes):
-        values = {name: value for name, value in values.items() if name not in modes}
+    if any(getattr(given, mode) for mode in MODES):
+        values = {name: value for name, value in values.items() if name not in MODES}
     left_open = {
         name: flag_value(path, known[name], value)
         for name, value in values.items()
         if value is not None and value is not False and getattr(given, name) in (None, False)
     }
-    chosen = {mode for mode in modes if getattr(given, mode) or mode in left_open}
+    chosen = {mode for mode in MODES if getattr(given, mode) or mode in left_open}
     for name, value in left_open.items():
         if known[name].modes & chosen:
             setattr(given, name, value)

@@ -44,7 +44,6 @@ def layers_of(net) -> list[tuple[str, Sequence]]:
 
 
 def setting_text(value) -> str:
-    """Return a setting as tables show it."""
     return "" if value is None else f"{value:g}" if isinstance(value, float) else str(value)
 
 
@@ -70,7 +69,6 @@ BLOCKS = frozenset(" ▁▂▃▄▅▆▇█▏▎▍▌▋▊▉")
 
 
 def small_bars(counts: Sequence[int]) -> str:
-    """Return a histogram as a text."""
     most = max([1, *counts])
     return "".join(" ▁▂▃▄▅▆▇█"[-(-8 * int(count) // int(most))] for count in counts)
 

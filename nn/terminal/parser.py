@@ -52,7 +52,7 @@ def parse(argv: list[str]) -> SimpleNamespace | None:
     if given.config is not None:
         from .config import apply_config
 
-        apply_config(given, FLAGS, MODES, GONE)
+        apply_config(given)
     _check_mode(given)
     return given
 
@@ -109,7 +109,6 @@ def _parameter(flag: Flag) -> inspect.Parameter:
 
 
 def _explanation(error) -> str:
-    """Return one line about the parser's error."""
     message = error.message.rstrip(".")
     if hasattr(error, "possibilities"):  # no such option
         name = error.option_name
@@ -129,7 +128,6 @@ def _suggestion(name: str) -> str:
 
 
 def _read(argv: list[str]) -> Iterator[Read]:
-    """Yield the flags and words of a line."""
     tokens = iter(argv)
     for token in tokens:
         if token == "--":
@@ -189,7 +187,6 @@ def _named(read: list[Read]) -> list[Read]:
 
 
 def _place(modes: list[str], word: str, read: list[Read]) -> str:
-    """Return where a word that stands nowhere probably belongs."""
     given = {flag.name for flag, _, _ in read if flag is not None}
     name = next((name for mode in modes[:1] for name in WORDS[mode] if name not in given), None)
     if name:

@@ -50,10 +50,7 @@ def _rich_table(headers, rows, title, left):
     )
     for number, header in enumerate(headers):
         grid.add_column(
-            Text(header),
-            justify="left" if number < left else "right",
-            overflow="fold",
-            no_wrap=number >= left,
+            Text(header), justify="left" if number < left else "right", overflow="fold", no_wrap=number >= left
         )
     for row in rows:
         grid.add_row(*map(Text, row))
@@ -166,8 +163,16 @@ FAR_APART = 3.0  # times the training loss, from which a network knows its train
 MOST_TRIALS = 8  # in the table, unless --verbose
 
 
-def trials_report(trials: Sequence[dict], metric: str, most: int | None = MOST_TRIALS) -> None:
-    """Print what was tried and what became of it. trials: those of the figures of `train`, the best first."""
+def trials_report(result: dict, verbose: bool = False) -> None:
+    """Print what --vary tried and what became of it: the members before the others, then by score; the best ones only,
+    unless verbose. result: the figures of `train`."""
+    sign = -1 if METRICS[result["monitor"]].higher_is_better else 1
+
+    def key(trial: dict) -> tuple:
+        score = trial["score"]
+        return not trial["weight"], trial["status"] == "given up", score is None, sign * (score or 0.0)
+
+    trials = sorted(result["trials"], key=key)
     settings = list(dict.fromkeys(name for trial in trials for name in trial["settings"]))
     rows = [
         [
@@ -177,10 +182,10 @@ def trials_report(trials: Sequence[dict], metric: str, most: int | None = MOST_T
             str(trial["epochs"]),
             number_text(trial["score"]),
         ]
-        for trial in trials[:most]
+        for trial in trials[: None if verbose else MOST_TRIALS]
     ]
     title = f"{len(trials)} networks tried{', the best ' + str(len(rows)) if len(rows) < len(trials) else ''}"
-    table(["weight", "seed", *settings, "epochs", metric], rows, title)
+    table(["weight", "seed", *settings, "epochs", result["monitor"]], rows, title)
 
 
 def _pair(values: Sequence[float | None]) -> str:
@@ -213,7 +218,6 @@ def _folds_report(result: dict) -> None:
 
 
 def _members_report(members: Sequence[dict]) -> None:
-    """Print the figures of each network of several."""
     labels = {name: label for name, label in (RATES | NUMBERS).items() if name in members[0]}
     weighted = len({own.get("weight") for own in members}) > 1
     rows = [
@@ -291,7 +295,6 @@ STEPS_OF_NO_LAYER = {
 
 
 def profile_report(result: dict) -> None:
-    """Print what profile.layer_times returned as a table."""
     rows = [
         [
             str(number),
@@ -316,7 +319,6 @@ def _ms(value: float) -> str:
 
 
 def model_report(net, model: str) -> None:
-    """Print what a model file holds beside its parameters."""
     data = net.dataset or {}
     columns = {"inputs": listed(net.columns or [], 8), **_columns_of(net.encoding)}
     files = {"data": data.get("path") or "", "sha256": data.get("sha256") or ""}
@@ -325,10 +327,7 @@ def model_report(net, model: str) -> None:
     if rows:
         table(headers, rows, "members")
     if net.config:
-        facts(
-            {name: "" if value is None else str(value) for name, value in sorted(net.config.items())},
-            "config",
-        )
+        facts({name: "" if value is None else str(value) for name, value in sorted(net.config.items())}, "config")
 
 
 def _columns_of(encoding) -> dict[str, str]:

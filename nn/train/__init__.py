@@ -1,18 +1,13 @@
 """Training: what a call of `train` computes.
 
-    options.py     Options: the settings that change the result, defaults filled in
-    rows.py        TrainingRows: split, scaled, loaded; what the network must know to read such data again
-    weights.py     how much each row and class counts in the loss
-    validation.py  Monitor: the metric of the rows apart from training, the best epoch, early stopping
-    judging.py     Judge: loss and metric of these rows after each epoch
+    options.py     Options: the settings that change the result, defaults filled in; Monitor: which epoch is the best
+    rows.py        TrainingRows: split, scaled, weighted, loaded; what the network must know to read such data again
     decision.py    after the last epoch: the temperature of the probabilities, the threshold of class 1
-    call.py        train: a call's settings checked
-    start.py       what it becomes: the run of one network, or of those of a plan; train_many
-    plan.py        Plan: the networks of --networks, --vary and --folds before they are made
+    call.py        train, train_many: a call's settings checked, and the run that it becomes
     run.py         Run: the networks of a call, epoch by epoch: stops, checkpoints, callbacks
-    member.py      Member: one network of a run: its rows, its epochs, where it stands
+    member.py      Member: one network of a run: its rows, its epochs, what judges them, where it stands
     engines.py     Ask, what it wants computed next; Engines and Ranks, which compute what several ask for
-    ensemble.py    Ensemble: the networks that predict together, their decisions and metrics
+    ensemble.py    Ensemble: the networks of --networks, --vary and --folds, their decisions and metrics
     search.py      which networks are given up early, and which of the others are chosen
     vary.py        Variation: how --vary draws the settings of each
     folds.py       figures of a cross-validation
@@ -28,7 +23,6 @@ Imports: everything below, from test to utils. Imported by: study, commands.
 from __future__ import annotations
 
 from ..utils import StopRequest
-from .call import train
-from .start import train_many
+from .call import train, train_many
 
 __all__ = ["StopRequest", "train", "train_many"]

@@ -1,10 +1,17 @@
-"""train: what a call asks for, checked."""
+"""train and train_many: what a call asks for, checked, and the run that it becomes."""
 
 from __future__ import annotations
 
+import contextlib
+from collections.abc import Callable, Sequence
+from dataclasses import asdict
+
 import numpy as np
 
+from ..data import records
 from ..data.kept_records import beside_checkpoint
+from ..data.records import make_room, training_bytes
+from ..data.splits import split_given
 from ..ds import Dataset
 from ..files.checkpoint import Checkpoint
 from ..nn import Network
@@ -12,11 +19,21 @@ from ..nn_aux import OF_FOLD
 from ..settings.flags import checked_settings, settings_of, takes
 from ..utils import SideFileError, StopRequest, UsageError
 from ..watch.callbacks import Callback, Callbacks
+from .decision import check_decision, decide_by, judged
+from .ensemble import ensemble_for
 from .learned import tell
-from .options import options_of
-from .rows import GIVEN_ROWS, ReadValidation
+from .member import Member, NotFinite
+from .options import Options, is_decided_later, options_of
+from .rows import GIVEN_ROWS, ReadValidation, check_fit, fit_encoding, split_seed
+from .run import Run
 from .search import SHARE
-from .start import Beside, plan_for, train_one, train_several
+
+OF_ENGINE = ("backend", "threads", "gpus", "distribute", "tf32", "dtype")  # the same for all networks of train_many
+OF_NETWORK = ("layers", "activation", "loss", "init", "seed")
+OF_EPOCHS = (  # options that do not say what rows there are, and how they are read
+    "epochs", "batch_number", "learning_rate", "optimizer", "momentum", "weight_decay", "schedule", "monitor",
+    "patience", "refit", "calibrate",
+)  # fmt: skip
 
 
 @takes("train", "several", "checkpoint")
@@ -58,8 +75,7 @@ def train(
         raise UsageError(f"train: found {found}, expected a Network and a Dataset; nn.load reads a file or a frame")
     if callback is not None and not hasattr(callback, "epoch"):
         raise UsageError(f"callback {callback!r}: expected an object with methods of nn.Callback")
-    given_rows = validation if isinstance(validation, Dataset) or callable(validation) else None
-    named = validation if given_rows is None else getattr(validation, "path", None) or GIVEN_ROWS
+    given_rows, named = _rows_and_name(validation)
     if settings.get("vary") is not None and named is None:
         named = SHARE
     given = checked_settings("train", settings | {"validation": named}, "train", "several", "checkpoint")
@@ -73,17 +89,150 @@ def train(
     callbacks = callback if isinstance(callback, Callbacks) else Callbacks([callback or Callback()])
     if options.validation == OF_FOLD and several.get("folds") is None:
         raise UsageError(f"--validation {OF_FOLD}: judges each network of --folds F by its fold; give --folds too")
-    plan = plan_for(net, ds, options, given, several)
-    beside = Beside(callbacks, stop or StopRequest(), saving, given_rows)
+    ensemble_of = ensemble_for(net, ds, options, given, several)
+    beside = {"callback": callbacks, "stop": stop or StopRequest(), "checkpoint": saving, "validation": given_rows}
     with beside_checkpoint(saving.path):
-        if plan is None:
-            result = train_one(net, ds, options, beside, rows)
+        if ensemble_of is None:
+            result = train_one(net, ds, options, rows, **beside)
         elif rows is not None:
             raise UsageError("rows: are those of one network; leave out networks, folds and vary")
         else:
-            result = train_several(net, ds, options, beside, plan)
+            result = train_several(net, ds, options, ensemble_of, **beside)
     tell(result)
+    return _written(result, callbacks, saving)
+
+
+def _rows_and_name(validation) -> tuple[Dataset | ReadValidation | None, float | str | None]:
+    """Return (validation rows that a caller has, what the setting is called)."""
+    if isinstance(validation, Dataset) or callable(validation):
+        return validation, getattr(validation, "path", None) or GIVEN_ROWS
+    return None, validation
+
+
+def _written(result, callbacks: Callbacks, saving: Checkpoint):
+    """Return the result of a training. Raises SideFileError if files beside it could not be written."""
     failures = [*callbacks.failures, *filter(None, [saving.failure])]
     if failures:
         raise SideFileError(failures, result)
     return result
+
+
+def train_one(net: Network, ds: Dataset, options: Options, rows: np.ndarray | None, **beside) -> dict:
+    """Train one network, whose batches its ranks and GPUs share; rows: on these alone. Returns the metrics.
+
+    beside: callback, stop, checkpoint and validation, as Run takes them.
+    """
+    split = None
+    if rows is not None:
+        split = split_given(ds, rows, options.validation_share, split_seed(options, net.seed))
+    _prepare(net, ds, options, split)
+    with records.within(make_room(net, ds, [training_bytes(net, options.batch_number)])):
+        member = Member(net, options, split=split, tells_unknown=is_decided_later(options))
+        run = Run(net, [member], ds, **beside)
+        run.begin()
+        _check_decisions([member])
+        run.resume(net.config)
+        run.run()
+        return _figures(member)
+
+
+def train_several(net: Network, ds: Dataset, options: Options, ensemble_of: Callable, **beside) -> dict:
+    """Train the networks of an ensemble, each alone on its rank or GPU; they become the members of `net`."""
+    with net.apart() as apart:
+        _prepare(net, ds, options)
+        ensemble = ensemble_of()
+        with records.within(make_room(net, ds, ensemble.training_bytes())):
+            return ensemble.train(apart, **beside)
+
+
+def _prepare(net: Network, ds: Dataset, options: Options, split=None) -> None:
+    """Give the network its encoding. Raises DataError or UsageError if it cannot learn from the data."""
+    check_fit(net, ds)
+    if net.encoding is None:
+        fit_encoding(net, ds, options, split)
+
+
+def _check_decisions(members: Sequence[Member]) -> None:
+    for member in members:
+        if is_decided_later(member.options):
+            check_decision(member.net, member.options, member.rows.decisive()[2])
+
+
+def _figures(member: Member) -> dict:
+    """Return the metrics of a network, once what its options leave to be found after the last epoch is found."""
+    net, options = member.net, member.options
+    if not is_decided_later(options):
+        return member.figures()
+    return member.figures() | decide_by(net, options, *(member.unknown or judged(net, *member.rows.decisive()[:2])))
+
+
+# ---- several networks, each with settings of its own
+
+
+def train_many(
+    ds: Dataset,
+    settings: Sequence[dict],
+    *,
+    validation: float | str | Dataset | ReadValidation | None = None,
+    callback: Callback | None = None,
+    checkpoint: str | Checkpoint | None = None,
+    stop: StopRequest | None = None,
+    **shared,
+) -> list[tuple[Network, dict]]:
+    """Train networks with settings of their own on one data set, all at the same time; return (network, metrics) of
+    each, in their order.
+
+    settings: of each network, by the names of the flags, `layers` and `seed` among them. shared: settings of all, also
+    backend, threads, gpus, distribute, tf32, dtype. A network has the bytes, and the metrics but for times, of the one
+    that is trained alone; that of a network whose loss is not finite is {"failed": why}. The other arguments, and what
+    is raised: as of train.
+    """
+    if not settings:
+        raise UsageError("train_many: no settings; give a dictionary for each network")
+    engine = {name: shared.pop(name) for name in OF_ENGINE if name in shared}
+    given_rows, named = _rows_and_name(validation)
+    members = _members_of(ds, [{"validation": named, **shared, **own} for own in settings], engine)
+    saving = checkpoint if isinstance(checkpoint, Checkpoint) else Checkpoint(checkpoint)
+    callbacks = Callbacks([callback or Callback()])
+    first, each = members[0].reader, [training_bytes(one.net, one.options.batch_number) for one in members]
+    with beside_checkpoint(saving.path), first.apart() as apart, records.within(make_room(first, ds, each)):
+        for member in members if apart[0].size > 1 or len(apart[1]) > 1 else ():
+            member.net.compute_at(apart[1][0])
+        run = Run(first, members, ds, callbacks, stop or StopRequest(), saving, given_rows, apart)
+        run.begin()
+        _check_decisions(members)
+        run.resume({"networks": len(members), "settings": [member.net.config for member in members]})
+        with contextlib.suppress(NotFinite):  # of all networks
+            run.run()
+    failed = {number: {"failed": str(error)} for number, error in run.dropped.items()}
+    pairs = [(member.net, failed.get(number) or _figures(member)) for number, member in enumerate(members)]
+    return _written(pairs, callbacks, saving)
+
+
+def _members_of(ds: Dataset, settings: Sequence[dict], engine: dict) -> list[Member]:
+    """Return a member for each of these settings; those that read the data alike share a reader."""
+    readers: dict[tuple, Network] = {}
+    members = []
+    for number, own in enumerate(settings):
+        of_network = {name: own.pop(name) for name in OF_NETWORK if name in own}
+        net = Network.for_data(ds, of_network.pop("layers", None), **of_network, **engine)
+        if net.reference:
+            raise UsageError("train_many: --reference trains one network; leave it out")
+        try:
+            own = checked_settings("train", own, "train")
+        except UsageError as error:
+            raise UsageError(f"train_many, network {number}: {error}") from None
+        options = options_of(net, ds, own)
+        net.expect_batches(options.batch_number)
+        engine = {**engine, "backend": net.backend}
+        check_fit(net, ds)
+        of_rows = {name: value for name, value in asdict(options).items() if name not in OF_EPOCHS}
+        output = net.layers[-1].output_function
+        key = (*of_rows.items(), split_seed(options, net.seed), net.loss, output)
+        if key not in readers:
+            fit_encoding(net, ds, options)
+            readers[key] = net.sibling(net.seed)
+        elif readers[key].encoding is not None:
+            net.adopt(readers[key].encoding)
+        members.append(Member(net, options, readers[key], tells_unknown=is_decided_later(options)))
+    return members

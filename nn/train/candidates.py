@@ -39,14 +39,12 @@ class Candidate:
     is_trial = False
 
     def layers(self, ds: Dataset) -> str:
-        """Return --layers for a data set."""
         drop = [f"dropout{self.dropout:g}"] if self.dropout else []
         suffix = "" if self.activation == USUAL_ACTIVATION else f":{self.activation}"
         hidden = [item for size in self.hidden.split("-") for item in (size + suffix, *drop)]
         return ",".join(["auto", *hidden, str(ds.outputs)])
 
     def settings(self) -> dict:
-        """Return the keywords of `train`."""
         of_layers = ("hidden", "activation", "dropout")
         own = {name: value for name, value in asdict(self).items() if name not in of_layers and value is not None}
         by = {"networks": NETWORKS, "validation": SHARE} if self.folds is None else {"validation": OF_FOLD}
@@ -107,7 +105,6 @@ class ImageCandidate(Candidate):
     is_trial: bool = False
 
     def layers(self, ds: Dataset) -> str:
-        """Return --layers for a data set."""
         side, items = min(ds.row_shape[1:]), ["x".join(map(str, ds.row_shape))]
         suffix = "" if self.activation == USUAL_ACTIVATION else f":{self.activation}"
         if side >= MOST_SIDE:
@@ -120,7 +117,6 @@ class ImageCandidate(Candidate):
         return ",".join([*items, f"dropout{self.dropout:g}", str(ds.outputs)])
 
     def settings(self) -> dict:
-        """Return the keywords of `train`."""
         return {name: value for name, value in super().settings().items() if name != "is_trial"}
 
     def operations(self, net: Network, rows: int) -> float:
@@ -141,7 +137,8 @@ class ImageCandidate(Candidate):
         most = math.ceil(TRIAL_IMAGES / rows), int(TRIAL_SHARE * images / rows), MOST_EPOCHS // 2
         trial = min(most) if tries else 0
         images -= 2 * trial * rows
-        networks = max(NETWORKS, int(min(images / ENOUGH_IMAGES, images / rows / ENOUGH_EPOCHS, MOST_NETWORKS)))
+        most = min(images / ENOUGH_IMAGES, images / rows / ENOUGH_EPOCHS)
+        networks = MOST_NETWORKS if most >= MOST_NETWORKS else NETWORKS  # of an odd number one has no core beside it
         epochs = max(LEAST_EPOCHS, int(min(images / rows / networks, MOST_EPOCHS)))
         augments = ("shift", "both") if epochs >= SHIFTED_EPOCHS else ("none", "mirror")
         short = replace(self, epochs=trial, networks=1, is_trial=True)

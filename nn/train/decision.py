@@ -6,7 +6,7 @@ cross-validation as the network of its fold predicts it.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
 
@@ -39,20 +39,11 @@ def check_decision(net: Network, options: Options, any_validation: bool) -> None
             raise UsageError(f"{flag}: needs validation rows; give --validation SHARE or FILE, or --folds F")
 
 
-def decide_on(net: Network, ds: Dataset, rows, options: Options) -> dict:
-    """Find temperature and threshold on these rows as the options ask, keep them in the network, return what to tell.
-
-    rows: their indices. The dict has `threshold` where a rule
-    chose it, and `calibration`: temperature, and log_loss and brier as [before, after].
-    Raises what best_threshold raises.
-    """
-    return decide_by(net, options, *judged(net, ds, rows))
-
-
 def decide_by(net: Network, options: Options, truth: np.ndarray, scores: np.ndarray, weights=None) -> dict:
-    """Find temperature and threshold by scores that are not calibrated; see decide_on.
+    """Find temperature and threshold as the options ask, keep them in the network, return what to tell: `threshold`
+    where a rule chose it, and `calibration`: temperature, and log_loss and brier as [before, after].
 
-    truth (rows,), scores (rows, outputs) of the network's dtype, weights (rows,) or None.
+    truth (rows,), scores (rows, outputs) of the network's dtype, not calibrated, weights (rows,) or None: see judged.
     Raises NnError for scores that are not finite, and what best_threshold raises.
     """
     by_rule, calibrated = isinstance(options.threshold, str), options.calibrate != DEFAULTS["calibrate"]
@@ -100,14 +91,14 @@ def _both(truth: np.ndarray, before: np.ndarray, after: np.ndarray, weights) -> 
     return {name: [metric(name, task, truth, scores, weights) for scores in (before, after)] for name in names}
 
 
-def judged(net: Network, ds: Dataset, rows: np.ndarray) -> tuple:
-    """Return (truth (rows,), scores (rows, outputs), weights or None) of rows as decide_on takes them."""
-    parts = [(y, net.predict(x), weights) for x, y, weights in blocks_of(ds, rows)]
-    return tuple(None if part[0] is None else np.concatenate(part) for part in zip(*parts, strict=True))
+def judged(net: Network, ds: Dataset, rows: np.ndarray, predict: Callable | None = None) -> tuple:
+    """Return (truth (rows,), scores (rows, outputs), weights or None) of rows as decide_by takes them.
 
-
-def blocks_of(ds: Dataset, rows: np.ndarray) -> Iterator[tuple]:
-    """Yield (x, y, weights or None) of some rows at a time."""
+    predict: gives the scores of some rows, (rows, ...); None: those of the network.
+    """
+    parts = []
     for first in range(0, len(rows), PREDICT_BLOCK):
         some = rows[first : first + PREDICT_BLOCK]
-        yield ds.x[some], ds.y[some], None if ds.weights is None else ds.weights[some]
+        weights = None if ds.weights is None else ds.weights[some]
+        parts.append((ds.y[some], (predict or net.predict)(ds.x[some]), weights))
+    return tuple(None if part[0] is None else np.concatenate(part) for part in zip(*parts, strict=True))

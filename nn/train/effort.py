@@ -31,6 +31,7 @@ from ..test import figures_of, without_remarks
 from ..utils import Stopped, StopRequest, UsageError, log, told_once
 from ..watch.callbacks import Callback, Callbacks
 from ..watch.observe import Recording
+from .call import train_one
 from .candidates import (
     JAGGED,
     MANY_FOLDS,
@@ -45,12 +46,10 @@ from .candidates import (
 from .decision import check_decision, decide_by, judged, rules_in
 from .folds import out_of_fold
 from .learned import baseline_of, learned, targets_of, tell
-from .options import OF_VALIDATION, Options, options_of
+from .options import LOSS, OF_VALIDATION, Monitor, Options, options_of
 from .rows import encode, row_bytes
 from .run import lasting, mean_losses
 from .search import choose
-from .start import Beside, train_one
-from .validation import LOSS, Monitor
 
 ROWS_A_FOLD = 4
 MANY_CANDIDATES, MOST_UNITS, INPUTS_A_COLUMN, VECTORS = 6, 128, 18, 6  # bounds of what candidates need memory for
@@ -64,19 +63,14 @@ REPLACING = ("layers", "networks", "folds", "vary", "validation", "refit", "refe
 def why_not(ds: Dataset) -> str | None:
     """Return why nothing can be chosen for a data set; None where it can."""
     if ds.are_images:
-        return _why_no_images(ds)
+        if len(ds.row_shape) < 3:
+            return "the data are bytes without height and width"
+        is_enough = len(split_rows(ds, 0.0, image_share(ds.rows), 0).validation)
+        return None if is_enough else f"{ds.rows} images are too few to set some apart"
     if ds.memory is not None and not fits(ds):
         return "--memory has no room for several"
     if most_folds(ds, np.arange(ds.rows), MANY_FOLDS, 0) is None:
         return f"{ds.rows} rows are too few to be divided into folds"
-    return None
-
-
-def _why_no_images(ds: Dataset) -> str | None:
-    if len(ds.row_shape) < 3:
-        return "the data are bytes without height and width"
-    if not len(split_rows(ds, 0.0, image_share(ds.rows), 0).validation):
-        return f"{ds.rows} images are too few to set some apart"
     return None
 
 
@@ -132,11 +126,6 @@ def choice_for(ds: Dataset, effort: str, given: dict, of_network: dict, callback
     return Effort(ds, effort, given, lambda layers: Network.for_data(ds, layers, **of_network), callback, checkpoint)
 
 
-def checked_effort(name: str) -> str:
-    """Return the name of an effort. Raises UsageError for another."""
-    return BY_NAME["effort"].check(name)
-
-
 class Effort:
     """The choice for one data set."""
 
@@ -151,7 +140,7 @@ class Effort:
     ):
         """given: keywords of `train` that the user has set, which all candidates have, and `activation`. network: makes
         one of layers. Raises UsageError for rows that cannot be divided into folds."""
-        self._ds, self._effort, self._network = ds, checked_effort(effort), network
+        self._ds, self._effort, self._network = ds, BY_NAME["effort"].check(effort), network
         given = {name: BY_NAME[name].check(value) for name, value in given.items()}
         self._rules = rules_in(given)  # of the network that is chosen
         self.given = given
@@ -191,12 +180,10 @@ class Effort:
         return found or [(*cheapest[2:], cheapest[0])]
 
     def _settings(self, candidate: Candidate) -> dict:
-        """Return the keywords of `train` for a candidate."""
         clip = {"clip": True} if self._ds.task == "regression" else {}
         return {**candidate.settings(), **clip, **self._given}
 
     def _rows(self) -> np.ndarray:
-        """Return the rows that are trained on."""
         self._seed = self._given.get("split_seed", self._network(PLAIN.layers(self._ds)).seed)
         return split_rows(self._ds, self._given.get("holdout", 0.0), 0.0, self._seed).training
 
@@ -207,16 +194,15 @@ class Effort:
             own["activation"] = self._activation
         if self._ds.are_images:
             tries = self._given.keys().isdisjoint(("augment", "epochs"))
-            found = image_candidates(self._effort, len(rows), self._multiply_adds, tries)
+            found = image_candidates(
+                self._effort, len(rows), lambda one: multiply_adds(self._network(one.layers(self._ds))), tries
+            )
             return [replace(one, **own) for one in found]
         found = candidates_for(len(rows), self._effort)
         folds = None if self._by_share else most_folds(self._ds, rows, found[0].folds, self._seed)
         if folds is None and not self._by_share:
             raise UsageError(f"--effort {self._effort}: {len(rows)} rows are too few to be divided into folds")
         return [replace(one, folds=folds, **own) for one in found]
-
-    def _multiply_adds(self, candidate: Candidate) -> int:
-        return multiply_adds(self._network(candidate.layers(self._ds)))
 
     @told_once(log)
     def run(self, train: Callable[..., dict]) -> tuple[Network, dict]:
@@ -226,6 +212,7 @@ class Effort:
         check_decision(candidates[0][1], self._decision(candidates[0][1]), any_validation=True)
         total = sum(cost for *_, cost in candidates)
         self._callback.begin([cost / total for *_, cost in candidates])
+        self._compile_ahead(candidates)
         try:
             with beside_checkpoint(self._checkpoint.path):  # whose records candidates may share
                 for candidate, net, _ in candidates:
@@ -246,6 +233,15 @@ class Effort:
         tell(result)
         return net, result
 
+    def _compile_ahead(self, candidates: list[tuple[Candidate, Network, float]]) -> None:
+        """Let a GPU's compiler begin with what all candidates for a table need: it takes longer than their training."""
+        for candidate, net, _ in candidates:
+            if candidate.folds and not net.traits.on_host:
+                rows = len(self._rows())
+                record = net.encoding.record_of(net.dtype) if net.encoding else None
+                batch = min(self._settings(candidate)["batch_number"], rows)
+                net.engine.compile_ahead(batch, -(-rows // candidate.folds), record)
+
     def _trained(self, candidate: Candidate, net: Network, train: Callable[..., dict]) -> dict:
         """Train the networks of a candidate; return its figures."""
         settings = {**self._settings(candidate), "callback": self._callback, "checkpoint": self._checkpoint}
@@ -265,7 +261,7 @@ class Effort:
         options = options_of(net, self._ds, {**given, "epochs": 1, "holdout": 0.0})
         rows = self._rows()[: batches * options.batch_number]
         recording = Callbacks([Recording(lambda: net, batches)])
-        train_one(net, self._ds, options, Beside(recording, StopRequest(), Checkpoint()), rows)
+        train_one(net, self._ds, options, rows, callback=recording, stop=StopRequest(), checkpoint=Checkpoint())
         return net
 
     def _decision(self, net: Network) -> Options:
@@ -308,6 +304,7 @@ class Effort:
         ds = self._ds.of_rows(rows, inputs=False)
         decided = decide_by(net, self._decision(net), ds.y, scores, ds.weights)
         found = figures_of(net, ds, net.calibrated(scores))
+        loss, targets = TASKS[ds.task][1], targets_of(ds.y, ds.weights, outputs=net.outputs)
         described = [(counts[number], self.tried[number][0]) for number in chosen]
         return net, {
             **result,
@@ -323,15 +320,9 @@ class Effort:
             "chosen": [self.flags(candidate, count) for count, candidate in described],
             "tried": len(self.tried),
             "validated" if self._by_share else "out_of_fold": found,
-            **self._learned(net, ds, found),
+            **learned([(found["mse" if ds.task == "regression" else "log_loss"], baseline_of(loss, targets, targets))]),
             "seconds": sum(own["seconds"] for own in figures),
         }
-
-    def _learned(self, net: Network, ds: Dataset, out_of_fold: dict) -> dict:
-        """Return whether the networks tell more of these rows than class shares or the mean do, and that loss."""
-        loss = out_of_fold["mse" if ds.task == "regression" else "log_loss"]
-        targets = targets_of(ds.y, ds.weights, outputs=net.outputs)
-        return learned([(loss, baseline_of(TASKS[ds.task][1], targets, targets))])
 
     def _config(self, candidate: Candidate) -> dict:
         """Return what the network's settings have beside those of its first candidate: what was given, and under
@@ -347,7 +338,6 @@ class Effort:
 
 
 def _flag(name: str, value) -> str:
-    """Return a setting as it is given on the command line."""
     if value is True:
         return f"--{name}"
     if isinstance(value, float) and float(f"{value:g}") == value:

@@ -27,7 +27,6 @@ class Ask:
     job: PackJob
 
     def of(self, engine: Engine):
-        """Return what the engine computes."""
         job = self.job
         if self.what == "epoch":
             return engine.epoch(job.data, job.order(), job.settings, job.progress)
@@ -39,23 +38,6 @@ def stop_all(asks: Mapping[int, Ask]) -> None:
     for ask in asks.values():
         if ask.job.progress is not None:
             ask.job.progress.stop = 1
-
-
-class OwnEngine:
-    """The engine of one network, whose batches ranks and GPUs may share; the interface is that of Engines."""
-
-    packs = ()
-
-    def __init__(self, engine: Engine):
-        self._engine = engine
-
-    def get(self, number: int) -> Engine:
-        """Return the engine."""
-        return self._engine
-
-    def compute(self, what: str, asks: Mapping[int, Ask]) -> list:
-        """Return what the network asks for."""
-        return [ask.of(self._engine) for ask in asks.values()]
 
 
 class Engines:
@@ -149,7 +131,6 @@ def kind_of(net: Network) -> tuple:
 
 
 def numbers_by_layers(networks: Mapping[int, Network]) -> list[list[int]]:
-    """Return the numbers of the networks by their layers."""
     alike: dict[tuple, list[int]] = {}
     for number, net in networks.items():
         alike.setdefault(kind_of(net), []).append(number)
@@ -183,7 +164,6 @@ class Ranks:
 
     @property
     def size(self) -> int:
-        """Return how many ranks there are."""
         return self.group.size
 
     @property

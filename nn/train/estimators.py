@@ -24,10 +24,10 @@ from ..data.frames import open_frame
 from ..data.table_rows import TableRows
 from ..layers import begins_auto, input_shape, parse
 from ..nn import Network
-from ..settings.flags import DEFAULTS, settings_of, takes
+from ..settings.flags import BY_NAME, DEFAULTS, settings_of, takes
 from ..utils import DataError, UsageError, available_memory, listed, needs_package
 from .call import train
-from .effort import REPLACING, checked_effort, choice_for, why_not
+from .effort import REPLACING, choice_for, why_not
 
 try:
     from scipy.sparse import issparse
@@ -59,12 +59,6 @@ _NONE = {
 _OF_CLASSES, _OF_NUMBERS = {"class_weight", "threshold", "calibrate"}, {"clip"}
 QUICK = "quick"
 _QUICK_GIVES_WAY = ("activation", "epochs")  # to these too
-
-
-def quick_epochs(rows: int, batch_size: int) -> int:
-    """Return how many epochs train a network where none are given: the usual, and QUICK_STEPS steps at least."""
-    batches = -(-rows // batch_size)
-    return max(DEFAULTS["epochs"], -(-QUICK_STEPS // batches))
 
 
 def _constructor(*without: str) -> Callable:
@@ -103,7 +97,8 @@ class _NetworkEstimator(BaseEstimator):
             X, targets = self._dense(X), self._targets(y)
             ds = loading.load(X, self._schema(), y=targets)
             ds.weights = self._weights(X, sample_weight)
-            seed = self._seed()
+            seed = self.random_state
+            seed = int(seed if isinstance(seed, numbers.Integral) else check_random_state(seed).randint(2**31))
             if self._may_choose(ds, eval_set):
                 net, figures = self._chosen(ds, seed)
             else:
@@ -123,7 +118,7 @@ class _NetworkEstimator(BaseEstimator):
         replacing = [*REPLACING, *(_QUICK_GIVES_WAY if self.effort == QUICK else ())]
         given = [name for name in replacing if getattr(self, name, None) is not None]
         given += [] if eval_set is None else ["eval_set"]
-        if self.effort is not None and checked_effort(self.effort) != QUICK and given:
+        if self.effort is not None and BY_NAME["effort"].check(self.effort) != QUICK and given:
             raise UsageError(f"effort {self.effort}: {given[0]} is not for it; leave one of them out")
         return not given and why_not(_counting(ds)) is None
 
@@ -136,15 +131,13 @@ class _NetworkEstimator(BaseEstimator):
 
     def _trained(self, ds: Dataset, seed: int, eval_set) -> tuple[Network, dict]:
         """Train one network, or several, as the parameters say."""
-        net = self._network(ds, self.layers, seed)
+        net = Network.for_data(ds, self.layers, seed=seed, **self._given("network", "engine"))
         given = {"batch_number": DEFAULTS["batch_number"], **self._given("train", "several")}
         if eval_set is not None:
             given["validation"] = self._validation(eval_set)
-        given.setdefault("epochs", quick_epochs(ds.rows, max(given["batch_number"], 1)))
+        batches = -(-ds.rows // max(given["batch_number"], 1))
+        given.setdefault("epochs", max(DEFAULTS["epochs"], -(-QUICK_STEPS // batches)))
         return net, train(net, ds, holdout=0.0, **given)
-
-    def _network(self, ds: Dataset, layers: str | None, seed: int) -> Network:
-        return Network.for_data(ds, layers, seed=seed, **self._given("network", "engine"))
 
     # ---- what a person gives
 
@@ -153,11 +146,6 @@ class _NetworkEstimator(BaseEstimator):
         names = {"batch_number": "batch_size"}
         values = {flag.name: getattr(self, names.get(flag.name, flag.name), None) for flag in settings_of(*of)}
         return {name: value for name, value in values.items() if value is not None}
-
-    def _seed(self) -> int:
-        if isinstance(self.random_state, numbers.Integral):
-            return int(self.random_state)
-        return int(check_random_state(self.random_state).randint(2**31))
 
     def _schema(self) -> Schema:
         """Return the choices for the columns, which are made before they are read."""
@@ -317,7 +305,6 @@ class NetworkClassifier(ClassifierMixin, _NetworkEstimator):
         return np.searchsorted(self.classes_, y)
 
     def _class_names(self) -> list[str]:
-        """Return the classes as a model file has them."""
         are_numbers = self.classes_.dtype.kind in "iuf"
         return [number_text(value) if are_numbers else str(value) for value in self.classes_.tolist()]
 
@@ -328,7 +315,6 @@ class NetworkClassifier(ClassifierMixin, _NetworkEstimator):
         return given
 
     def _class_weight(self) -> str:
-        """Return class_weight as the flag has it."""
         weights = self.class_weight
         if isinstance(weights, dict):
             weights = [weights.get(value, 1.0) for value in self.classes_.tolist()]
@@ -338,12 +324,8 @@ class NetworkClassifier(ClassifierMixin, _NetworkEstimator):
 class NetworkRegressor(RegressorMixin, _NetworkEstimator):
     """A network that tells numbers, one or several of each row, for scikit-learn.
 
-    The parameters have the names and meanings of the flags of `nn`; None: the default of `nn --train`. Network,
-    training and members are chosen as `nn --train` chooses them, by `effort` (standard; quick, best), unless layers,
-    networks, vary, validation, refit or eval_set say which networks there are, or rows are too few: one network, or
-    those, is then trained on all rows, without `epochs` for 1,000 steps at least. quick gives way to activation and
-    epochs too. There is no warm_start and no partial_fit: fit begins anew each time.
-    random_state: the seed. dtype: float32, float64. fit holds no rows out: `validation` or eval_set set some apart.
+    The parameters, and how network, training and members are chosen, are those of NetworkClassifier, without those of
+    classes; clip: keep predictions near the range of the targets.
 
     Fitted: network_ (Network), n_features_in_, feature_names_in_, loss_curve_ (an epoch's mean loss each), figures_
     (those of `nn --train --json`).
@@ -390,7 +372,6 @@ def _logit(share) -> np.ndarray:
 
 
 def _counting(ds: Dataset) -> Dataset:
-    """Return the rows of positive weight."""
     return ds if ds.weights is None else ds.of_rows(np.flatnonzero(ds.weights))
 
 

@@ -14,8 +14,7 @@ from ..files.checkpoint import Checkpoint
 from ..files.export.formats import export
 from ..layers import IMAGE_KINDS, Layer, begins_auto, input_shape, parse
 from ..nn import Network
-from ..settings.flags import BY_NAME, checked_settings
-from ..settings.reference import REFERENCE, check_reference_layers
+from ..settings.flags import BY_NAME, REFERENCE, check_reference_layers, checked_settings
 from ..test import test
 from ..test.compare import compared
 from ..test.importance import Importance, importance
@@ -48,7 +47,7 @@ def fit(
     """
     checked_settings("fit", settings, *OF_FIT)
     of_load, of_network, of_training, of_checkpoint = (
-        checked_settings("fit", {name: settings[name] for name in settings if _is_of(name, *of)}, *of)
+        checked_settings("fit", {name: settings[name] for name in settings if BY_NAME[name].of in of}, *of)
         for of in (("load",), ("network", "engine"), ("train", "several"), ("checkpoint",))
     )
     given = {**of_load, **of_network, **of_training, **({} if layers is None else {"layers": layers})}
@@ -64,10 +63,6 @@ def fit(
         return Model(net, train(net, ds, callback=callback, checkpoint=saving, **of_training))
     of_choice = of_training | {name: of_network[name] for name in ("activation",) if name in of_network}
     return Model(*choice_for(ds, chooses, of_choice, of_network, callback, saving).run(train))
-
-
-def _is_of(name: str, *of: str) -> bool:
-    return name in BY_NAME and BY_NAME[name].of in of
 
 
 def parsed(layers: str | None, of_network: dict) -> tuple[str, list[Layer]] | None:

@@ -4,24 +4,29 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
 from dataclasses import asdict
 from functools import partial
+from typing import Any
 
 import numpy as np
 
 from ..backends.engine import EpochSettings, PackJob
+from ..cluster import RankGroup
+from ..core.metrics import metric
 from ..core.random import GlibcOrder, PhiloxOrder
 from ..data.splits import Split
 from ..files.checkpoint import COUNTS, Checkpoint, MemberFacts, Position, State
 from ..nn import Network
+from ..settings.flags import DEFAULTS
 from ..utils import NnError, Stopped, StopRequest, UsageError
 from .decision import judged
 from .engines import Ask
-from .judging import Judge
 from .learned import Baseline, learned
-from .options import Options, learning_rates
-from .rows import TrainingRows, kinds_of_columns, refuse_gaps
+from .options import LOSS, Options, learning_rates
+from .rows import TrainingRows, kinds_of_columns, refuse_gaps, weight_of
+
+VALIDATION_ROWS = 4096  # between two looks for a signal
 
 
 class NotFinite(NnError):
@@ -63,7 +68,11 @@ class Member:
         self.rows = rows_of(self, False)
         self._baseline = self.rows.baseline
         self._validation_count = self.rows.judged_count if self.monitor else 0
-        self._check_ranks()
+        if self.rank_group.size > 1 and net.reference:
+            raise UsageError("--reference runs in one process: leave out --distribute")
+        if self.rank_group.size > self.rows.count:
+            found = f"{self.rank_group.size} ranks for {self.rows.count} rows to train on"
+            raise UsageError(f"{found}: start at most {self.rows.count}, or give more data")
         self.batches = self._batches()
         self.order = self._order()
         self.at = Position(order=self.order.state())
@@ -71,18 +80,8 @@ class Member:
         self._clear_moments()
         if self.monitor:
             self.engine.keep()  # takes the memory now
-        self._judge = Judge(net, self.monitor, options.threshold, self.rank_group, self._asked)
-
-    def _check_ranks(self) -> None:
-        """Raise UsageError if the ranks cannot share the batches."""
-        size, rows = self.rank_group.size, self.rows.count
-        if size > 1 and self.net.reference:
-            raise UsageError("--reference runs in one process: leave out --distribute")
-        if size > rows:
-            raise UsageError(f"{size} ranks for {rows} rows to train on: start at most {rows}, or give more data")
 
     def _batches(self) -> int:
-        """Return the batches of an epoch."""
         rows, size = self.rows.count, self.options.batch_number
         if not self.net.reference:
             return -(-rows // size)
@@ -94,7 +93,6 @@ class Member:
         return rows // size
 
     def epoch_rows(self) -> int:
-        """Return the rows of an epoch."""
         return self.batches * self.options.batch_number if self.net.reference else self.rows.count
 
     def _order(self):
@@ -172,7 +170,6 @@ class Member:
         return len(self.at.first["losses"]) if self.at.first else self.at.epoch
 
     def last_epoch(self) -> int:
-        """Return how many epochs there are at most."""
         return self.best_epoch() if self.at.first else self.options.epochs
 
     def is_over(self) -> bool:
@@ -207,10 +204,9 @@ class Member:
         for name, vector in vectors.items():
             engine.set(name, vector)
         if not is_resumed:
-            self.at = self.at.before_refit(self.order.state())
+            self.at = Position(order=self.order.state(), first=self.at.lists())
 
     def _run_epoch(self) -> Iterator[Ask | None]:
-        """Train on the rest of the epoch at hand."""
         at, began = self.at, time.perf_counter()
         count = self.epoch_rows()
         if at.row < count:
@@ -222,7 +218,6 @@ class Member:
         yield from self._finish_epoch(at.loss / self.rows.weight)  # the original divides by all rows, too
 
     def _train_on(self, rows: np.ndarray, shuffle: int | None) -> Iterator[Ask]:
-        """Train on the rows of an epoch that come after at.row."""
         o, at, engine = self.options, self.at, self.engine
         settings = EpochSettings(
             optimizer=o.optimizer,
@@ -246,7 +241,7 @@ class Member:
         self._check_finite("loss", loss)
         value = None
         if self.rows.judged_count:
-            val_loss, value = yield from self._judge.judge(self.rows)
+            val_loss, value = yield from self._judge()
             self._check_finite("validation loss" if self.monitor else "held-out loss", val_loss)
             at.val_losses.append(val_loss)
         if value is not None:
@@ -262,6 +257,43 @@ class Member:
         asked = self._asked()
         if asked is not None and (not self.is_over() or (self.options.refit and not at.first)):
             raise Stopped(asked)
+
+    def _judge(self) -> Generator[Ask, Any, tuple[float, float | None]]:
+        """Return (mean loss, metric) of the rows that judge an epoch; the metric only of --validation, else None.
+
+        The rows are some at a time, of which each rank has its share, so that a signal does not wait for all of them.
+        Raises Stopped where a signal asks for it.
+        """
+        rows, group, losses, parts = self.rows, self.rank_group, [], []
+        ds, of_scores = rows.judging, self.monitor is not None and self.monitor.name != LOSS
+        step = VALIDATION_ROWS * group.size
+        for first in range(0, rows.judged_count, step):
+            asked = self._asked() if first else None
+            if asked is not None:
+                raise Stopped(asked)
+            some = rows.judged[first : first + step]
+            some = some[group.share(len(some))]
+            if len(some):
+                loss = yield Ask("loss", PackJob(0, rows.judged_loaded, some))
+                losses.append((loss, weight_of(rows.judged_weights, some)))
+                if of_scores:
+                    scores = yield Ask("predict", PackJob(0, rows.judged_loaded, some))
+                    parts.append((ds.y[some], scores, None if ds.weights is None else ds.weights[some]))
+        total = group.sum(float(sum(weight for _, weight in losses)))  # 0 where nothing has a weight
+        loss = group.sum(sum(part * (weight / total) for part, weight in losses) if total else 0.0)
+        if of_scores:
+            return loss, self._metric_of(parts_of_all(group, parts, self.net.dtype))
+        return loss, loss if self.monitor and rows.is_validated else None
+
+    def _metric_of(self, parts: list) -> float:
+        """Return the monitored metric of (truth, scores, weights or None) of all parts, nan where it is undefined."""
+        net, threshold = self.net, self.options.threshold
+        truth, scores, weights = (None if own[0] is None else np.concatenate(own) for own in zip(*parts, strict=True))
+        if net.task == "regression" and net.target_scaling is not None:
+            scores = net.target_scaling.inverse(scores)
+        threshold = DEFAULTS["threshold"] if isinstance(threshold, str) else threshold  # a rule finds it later
+        value = metric(self.monitor.name, net.task, truth, scores, weights, threshold=threshold)
+        return math.nan if value is None else float(value)
 
     def _check_finite(self, name: str, loss: float) -> None:
         """Raise NotFinite, or DataError that names a gap in the data, for a loss that a model file cannot hold."""
@@ -319,19 +351,18 @@ class Member:
             "routes": partial(self.engine.routes, self.options.batch_number),
         }
 
-    def _chosen_epoch(self) -> dict:
-        """Return what `--json` says of the choice of an epoch; nothing without validation rows."""
-        weighted = {"weighted": True} if self.rows.weighted else {}
-        if not self.monitor:
-            return weighted
-        refit = {"refit": {"rows": self.rows.count, "loss": self.at.losses}} if self.at.first else {}
-        choice = {"monitor": self.monitor.name, "best_epoch": self.best_epoch()}
-        return {"validation": self._validation_count, **choice, **refit, **weighted}
-
     def figures(self) -> dict:
         """Return the metrics of `--json` without the decisions after the last epoch."""
         net = self.net
         ranks = {"ranks": self.rank_group.size} if self.rank_group.size > 1 else {}
+        chosen = {}
+        if self.monitor:
+            best = self.best_epoch()
+            chosen = {"validation": self._validation_count, "monitor": self.monitor.name, "best_epoch": best}
+        if self.at.first:
+            chosen["refit"] = {"rows": self.rows.count, "loss": self.at.losses}
+        if self.rows.weighted:
+            chosen["weighted"] = True
         return {
             "backend": net.backend,
             **ranks,
@@ -345,7 +376,17 @@ class Member:
             "epochs": self.options.epochs,
             **self.losses(),
             **learned([self.outcome()]),
-            **self._chosen_epoch(),
+            **chosen,
             "seconds": sum(self.at.epoch_seconds) + (sum(self.chosen("epoch_seconds")) if self.at.first else 0.0),
             "us_per_batch": float(np.median(self.at.epoch_seconds)) * 1e6 / self.batches,
         }
+
+
+def parts_of_all(rank_group: RankGroup, parts: list, dtype: str) -> list:
+    """Return the (truth, scores, weights or None) of all ranks' rows; scores stay of the network's type."""
+    if rank_group.size == 1:
+        return parts
+    lists = [[None if array is None else array.tolist() for array in part] for part in parts]
+    everyone = [part for own in rank_group.gather(lists) for part in own]
+    arrays = [tuple(None if values is None else np.array(values) for values in part) for part in everyone]
+    return [(truth, scores.astype(dtype), weights) for truth, scores, weights in arrays]

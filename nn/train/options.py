@@ -2,20 +2,51 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, make_dataclass, replace
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, make_dataclass, replace
 from functools import lru_cache
 
 from ..core.metrics import check_metric
 from ..ds import Dataset
 from ..nn import Network
-from ..nn_aux import OF_FOLD, OPTIMIZERS, SCHEDULES
-from ..settings.flags import BY_NAME, DEFAULTS, settings_of
-from ..settings.reference import REFERENCE, check_reference
+from ..nn_aux import METRICS, OF_FOLD, OPTIMIZERS, SCHEDULES
+from ..settings.flags import BY_NAME, DEFAULTS, REFERENCE, check_reference, settings_of
 from ..utils import UsageError
-from .validation import LOSS, Monitor
 
 _SETTINGS = settings_of("train")
+LOSS = "loss"  # the metric that is what training minimises, on the validation rows
 OF_VALIDATION = ("monitor", "patience", "refit")  # settings that mean nothing without validation rows
+
+
+@dataclass(frozen=True)
+class Monitor:
+    """The metric by which epochs are compared, and how many without a better one are waited for."""
+
+    name: str
+    patience: int | None = None
+
+    def is_better(self, value: float, than: float) -> bool:
+        """Return whether a value is better; one that is undefined (nan) never is."""
+        return value > than if METRICS[self.name].higher_is_better else value < than
+
+    def best(self, values: Sequence[float]) -> int | None:
+        """Return the best epoch, from 1, the first of equals; None without a value that is defined."""
+        best = None
+        for epoch, value in enumerate(values, 1):
+            if not math.isnan(value) and (best is None or self.is_better(value, values[best - 1])):
+                best = epoch
+        return best
+
+    def sorted(self, values: Mapping[int, float | None]) -> list[int]:
+        """Return the keys by their values, the best first; of equals the lower, and at the end those without one."""
+        sign = -1 if METRICS[self.name].higher_is_better else 1
+        known = {key: value for key, value in values.items() if value is not None and not math.isnan(value)}
+        return [*sorted(known, key=lambda key: (sign * known[key], key)), *sorted(values.keys() - known.keys())]
+
+    def is_over(self, values: Sequence[float]) -> bool:
+        """Return whether the last `patience` epochs were no better than the best before them."""
+        return self.patience is not None and len(values) - (self.best(values) or 0) >= self.patience
 
 
 class Options(make_dataclass("_Options", [(flag.name, flag.type) for flag in _SETTINGS], frozen=True)):

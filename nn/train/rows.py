@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import replace
-from functools import partial
 
 import numpy as np
 
@@ -22,15 +21,12 @@ from ..ds import Dataset, check_trainable
 from ..nn import Network
 from ..nn_aux import ACTIVATIONS, OF_FOLD
 from ..settings.flags import DEFAULTS
-from ..settings.values import number_embedding_value
-from ..utils import DataError, UsageError, log
-from .learned import Baseline, baseline_of, targets_of
+from ..settings.values import BALANCED, NO_CLASS_WEIGHT, class_weight_numbers, number_embedding_value
+from ..utils import DataError, UsageError, listed, log
+from .learned import baseline_of, targets_of
 from .options import Options, without_validation
-from .validation import JudgedRows
-from .weights import check_any_weight, class_weights, row_weights, weight_of
 
 CLIP_MARGIN = 0.1  # of the range of the training targets, that --clip leaves on either side
-VALIDATION_ROWS = 4096  # between two looks for a signal
 MOMENT_VALUES = 1 << 22  # of targets, that are added up at once
 GIVEN_ROWS = "rows of a Dataset"  # the name of validation rows that are of no file
 OF_NETWORK = ("task", "loss", "init", "seed", "dtype", "backend", "reference", "tf32")  # settings of a model file
@@ -38,7 +34,7 @@ ReadValidation = Callable[[Network], Dataset]  # reads validation rows as a netw
 
 
 class TrainingRows:
-    """The rows of a training as its engine reads them.
+    """The rows of a training as its engine reads them, and those that judge its epochs.
 
     engine: what loads them, whose ranks share them. given: the data set of validation rows, if a caller has it already.
     refit: train on the validation rows too, and judge none. split: rows other than the options ask for.
@@ -55,7 +51,7 @@ class TrainingRows:
         refit: bool = False,
         split: Split | None = None,
     ):
-        self._net, self._engine, used = net, engine, without_validation(options) if refit else options
+        used = without_validation(options) if refit else options
         if split is None:
             split = split_of(ds, used, net.seed, remark=not refit)
         elif refit:
@@ -63,73 +59,55 @@ class TrainingRows:
         self._training, self.count, self.holdout_count = split.training, len(split.training), len(split.holdout)
         self.facts = facts_of(net, ds, self._training, options, self.holdout_count > 0)
         net.describe(**self.facts)
-        self.of_classes = _class_weights(options, ds, self._training)
-        self._file = self._validation_file(used, given)
+        of_classes = _class_weights(options, ds, self._training)
+        file = _validation_file(net, used, given)
         self.is_validated = used.validation is not None
-        self._judged = split.validation if self.is_validated else split.holdout[:0] if refit else split.holdout
-        self.judged_count = self._file.rows if self._file else len(self._judged)
-        self._has_weights = ds.weights is not None
+        own = split.validation if self.is_validated else split.holdout[:0] if refit else split.holdout
+        self.weighted = of_classes is not None or ds.weights is not None
         self.data = ds
-        convert = partial(_engine_rows, net, self.of_classes)
-        self._file_loaded = None
-        targets = self._load(convert(ds))
-        if self._file:
-            self._file_arrays = convert(self._file)
-            self._file_loaded = engine.load(*self._file_arrays)
-        self.baseline = self._baseline(*targets)
-
-    def _load(self, arrays: tuple[np.ndarray, ...]) -> tuple[np.ndarray, ...]:
-        """Let the engine load all rows; return (targets), and weights if there are any. Raises DataError if all
-        training rows, or all judged ones, have weight 0."""
+        arrays = _engine_rows(net, of_classes, ds)
         self.by_blocks = arrays[0].nbytes > random.SHUFFLED_BYTES
         self.weights = arrays[2] if len(arrays) > 2 else None
         check_any_weight(self.weights, self._training, "training")
-        check_any_weight(self.weights, self._judged, "validation" if self.is_validated else "held-out")
-        self.loaded = self._engine.load(*arrays)
-        return arrays[1:]
+        check_any_weight(self.weights, own, "validation" if self.is_validated else "held-out")
+        self.loaded = engine.load(*arrays)
+        # the rows that judge: a data set, indices into it, its weights in the loss, what the engine has loaded of it
+        self.judging, self.judged, self.judged_weights, self.judged_loaded = ds, own, self.weights, self.loaded
+        of_judged, arrays = arrays[1:], (None, *arrays[1:])
+        if file:
+            _, *of_judged = arrays_of_file = _engine_rows(net, of_classes, file)
+            self.judging, self.judged = file, np.arange(file.rows)
+            self.judged_weights = of_judged[1] if len(of_judged) > 1 else None
+            self.judged_loaded = engine.load(*arrays_of_file)
+        judged = self.judged if len(self.judged) else self._training
+        each = [
+            targets_of(*(array[rows] for array in own), outputs=net.outputs)
+            for own, rows in ((arrays[1:], self._training), (of_judged, judged))
+        ]
+        self.baseline = baseline_of(net.loss, *each)
 
-    def _baseline(self, *arrays: np.ndarray) -> Baseline:
-        """Return the baseline of the rows that judge, or else train; arrays: as _load returns them."""
-        training, judged = ([array[rows] for array in arrays] for rows in (self._training, self._judged))
-        judged = self._file_arrays[1:] if self._file else judged if len(self._judged) else training
-        each = [targets_of(*own, outputs=self._net.outputs) for own in (training, judged)]
-        return baseline_of(self._net.loss, *each)
-
-    def _validation_file(self, options: Options, given: Dataset | ReadValidation | None) -> Dataset | None:
-        """Return the data set that --validation names; None where it is a share, or there is none."""
-        if not isinstance(options.validation, str) or options.validation == OF_FOLD:
-            return None
-        if callable(given):
-            given = given(self._net)
-        ds = load_for(self._net, options.validation) if given is None else given
-        check_fit(self._net, ds, only_rows=True)
-        check_any_weight(ds.weights, np.arange(ds.rows), "validation")
-        return ds
+    @property
+    def judged_count(self) -> int:
+        return len(self.judged)
 
     def release(self) -> None:
         """Free what the engine computes with, when training is over."""
-        self.loaded = self._file_loaded = None
+        self.loaded = self.judged_loaded = None
 
     def decisive(self) -> tuple[Dataset, np.ndarray, bool]:
-        """Return (data, rows, whether they are validation rows) to choose a threshold by; see decision.decide_on."""
-        if self._file:
-            return self._file, np.arange(self._file.rows), True
-        return self.data, self._judged if self.is_validated else self._training, self.is_validated
+        """Return (data, rows, whether they are validation rows) to choose a threshold by; see decision.decide_by."""
+        if self.is_validated:
+            return self.judging, self.judged, True
+        return self.data, self._training, False
 
     @property
     def weight(self) -> float:
-        """How many rows the training rows count as."""
         return weight_of(self.weights, self._training)
 
     @property
     def rows_by_weight(self) -> float:
         """Return training rows per weight: turns a loss by rows into one by weights."""
         return self.count / self.weight
-
-    @property
-    def weighted(self) -> bool:
-        """Return whether rows have weights in the loss."""
-        return self.of_classes is not None or self._has_weights
 
     def of_epoch(self, number: int, order, later: bool = False) -> tuple[np.ndarray, int | None]:
         """Return (the rows of an epoch, PackJob.shuffle).
@@ -140,16 +118,20 @@ class TrainingRows:
             return self._training, number
         return self._training[order.epoch(number)], None
 
-    def judged(self) -> JudgedRows:
-        """Return the rows that judge an epoch: those of --validation, else those held out."""
-        if self._file:
-            ds, weights = self._file, self._file_arrays[2] if len(self._file_arrays) > 2 else None
-            return JudgedRows(self._file_loaded, np.arange(ds.rows), partial(weight_of, weights), partial(_truth, ds))
-        return JudgedRows(self.loaded, self._judged, partial(weight_of, self.weights), partial(_truth, self.data))
+
+def _validation_file(net: Network, options: Options, given: Dataset | ReadValidation | None) -> Dataset | None:
+    """Return the data set that --validation names; None where it is a share, or there is none."""
+    if not isinstance(options.validation, str) or options.validation == OF_FOLD:
+        return None
+    if callable(given):
+        given = given(net)
+    ds = load_for(net, options.validation) if given is None else given
+    check_fit(net, ds, only_rows=True)
+    check_any_weight(ds.weights, np.arange(ds.rows), "validation")
+    return ds
 
 
 def split_seed(options: Options, seed: int) -> int:
-    """Return the seed that draws held-out and validation rows."""
     return seed if options.split_seed is None else options.split_seed
 
 
@@ -169,17 +151,38 @@ def split_of(ds: Dataset, options: Options, seed: int, remark: bool = False) -> 
 
 
 def _class_weights(options: Options, ds: Dataset, training) -> np.ndarray | None:
-    """Return the weight of each class; `balanced` goes by the training rows."""
-    sums = None
-    if ds.classes is not None:
+    """Return the weight of each class, float64; None where all are 1.
+
+    `balanced` makes the classes' sums of weights of training rows equal, and leaves the sum of all as it is.
+    """
+    asked = options.class_weight
+    if asked == NO_CLASS_WEIGHT:
+        return None
+    flag = f"--class_weight {asked}"
+    if ds.classes is None:
+        raise UsageError(f"{flag} works for classification only, and this task is regression; drop it, or use --weight")
+    if asked == BALANCED:
         weights = None if ds.weights is None else ds.weights[training]
-        sums = np.bincount(ds.y[training], weights, len(ds.classes))
-    return class_weights(options.class_weight, ds.classes, sums)
+        sums = np.bincount(ds.y[training], weights, len(ds.classes)).astype(np.float64)
+        present = sums > 0
+        return np.divide(sums.sum() / present.sum(), sums, out=np.ones(len(sums)), where=present)
+    numbers = np.array(class_weight_numbers(asked))
+    if len(numbers) != len(ds.classes):
+        found = f"{len(numbers)} numbers for {len(ds.classes)} classes"
+        raise UsageError(f"{flag}: {found}; give one for each of {listed(ds.classes)}")
+    return numbers
 
 
-def _truth(ds: Dataset, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray | None]:
-    """Return (targets, weights or None) of rows as metrics take them."""
-    return ds.y[rows], None if ds.weights is None else ds.weights[rows]
+def weight_of(weights: np.ndarray | None, rows) -> float:
+    """Return how many rows these count as."""
+    return float(len(rows)) if weights is None else float(weights[rows].sum(dtype=np.float64))
+
+
+def check_any_weight(weights: np.ndarray | None, rows, what: str) -> None:
+    """Raise DataError where these rows, named `what`, have weights that are all 0."""
+    if weights is not None and len(rows) and not weights[rows].any():
+        found = f"the weights of all {len(rows)} {what} rows are 0"
+        raise DataError(f"--weight: {found}, expected one above 0 at least; correct them, or leave it out")
 
 
 def facts_of(net, ds: Dataset, rows, o: Options, any_holdout: bool) -> dict:
@@ -280,13 +283,6 @@ def _target_moments(ds: Dataset, rows: np.ndarray) -> Moments:
 @np.errstate(over="ignore")  # a loss that is not finite says so
 def _engine_rows(net, of_classes: np.ndarray | None, ds: Dataset) -> tuple[np.ndarray, ...]:
     """Return (x, y), and weights if there are any, as the engine takes them. of_classes: the weight of each class."""
-    weights = row_weights(ds, of_classes)
-    if weights is not None:
-        return *_inputs_and_targets(net, ds), weights.astype(net.dtype)
-    return _inputs_and_targets(net, ds)
-
-
-def _inputs_and_targets(net, ds: Dataset) -> tuple[np.ndarray, np.ndarray]:
     if net.task == "regression":
         y = ds.y if net.target_scaling is None else net.target_scaling.apply(ds.y, net.dtype)
         y = net.target_rows(y)
@@ -294,7 +290,11 @@ def _inputs_and_targets(net, ds: Dataset) -> tuple[np.ndarray, np.ndarray]:
         y = net.target_rows(np.array([float(name) for name in ds.classes])[ds.y])
     else:
         y = net.target_rows(ds.y) if net.outputs == 1 else ds.y.astype(np.int32)
-    return net.engine_rows(ds.x, None if ds.is_part else ds.sha256), y
+    weights = ds.weights
+    if of_classes is not None:
+        weights = of_classes[ds.y] if weights is None else of_classes[ds.y] * weights
+    both = net.engine_rows(ds.x, None if ds.is_part else ds.sha256), y
+    return both if weights is None else (*both, weights.astype(net.dtype))
 
 
 def target_scaling(activation: str, y: Moments) -> Scaling:

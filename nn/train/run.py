@@ -21,7 +21,7 @@ from ..files.checkpoint import DECIDING, Checkpoint, RunFacts, State, data_diges
 from ..nn import Network
 from ..utils import Stopped, StopRequest, log
 from ..watch.callbacks import Callback
-from .engines import Ask, Engines, OwnEngine, Ranks, numbers_by_layers, stop_all
+from .engines import Ask, Engines, Ranks, numbers_by_layers, stop_all
 from .member import Member, NotFinite
 from .rows import ReadValidation, TrainingRows, config_of
 from .search import SuccessiveHalving
@@ -56,7 +56,7 @@ class Run:
         self.epochs = max(member.options.epochs for member in members)
         if apart is None:
             self.ranks, self.places, self.engine = Ranks(ALONE, 1, net.dtype), [], net.engine
-            self.group, self.engines = self.engine.rank_group, OwnEngine(self.engine)
+            self.group, self.engines = self.engine.rank_group, None
         else:
             self.group, self.places = apart
             self.ranks = Ranks(self.group, len(members), net.dtype)
@@ -164,14 +164,10 @@ class Run:
                 steps.close()
             self._steps.clear()
             if is_agreed and self.ranks.size > 1:
-                self._take_parameters()
+                with self.ranks.telling():  # the parameters that the networks' owners have trained
+                    for member in self.members:
+                        member.net.take_parameters()
         self._tell()
-
-    def _take_parameters(self) -> None:
-        """Bring to all ranks the parameters that the networks' owners have trained."""
-        with self.ranks.telling():
-            for member in self.members:
-                member.net.take_parameters()
 
     def _asks(self, answers: Mapping[int, object]) -> dict[int, Ask | None]:
         """Return what each network asks for next, given the answers to the last; None where it has ended an epoch.
@@ -183,10 +179,9 @@ class Run:
                 continue
             try:
                 ask = steps.send(answers.get(number))
-                if self._is_to_wait(number, ask):
-                    self._waiting[number] = ask
-                else:
-                    asks[number] = ask
+                is_epoch, done = ask is not None and ask.what == "epoch", self.members[number].epochs_done
+                waits = is_epoch and self._halving is not None and self._halving.waits(number, done)
+                (self._waiting if waits else asks)[number] = ask
                 continue
             except StopIteration:
                 pass
@@ -198,11 +193,6 @@ class Run:
         if stopped is not None:
             raise stopped
         return asks or self._compared()
-
-    def _is_to_wait(self, number: int, ask: Ask | None) -> bool:
-        """Return whether a network is about to begin an epoch that waits for a comparison of all."""
-        is_epoch = ask is not None and ask.what == "epoch"
-        return is_epoch and self._halving is not None and self._halving.waits(number, self.members[number].epochs_done)
 
     def _compared(self) -> dict[int, Ask]:
         """Compare the networks, which all wait or have ended, give up the worse; returns those that go on, with what
@@ -243,10 +233,15 @@ class Run:
     def _answer(self, worker: ThreadPoolExecutor, what: str, asks: dict[int, Ask]) -> dict[int, object]:
         """Compute what the networks ask for, each rank its share; signals are answered here meanwhile."""
         own = self.ranks.owned(asks)
-        running = worker.submit(self.engines.compute, what, own)
+        compute = self.engines.compute if self.engines else self._of_own_engine
+        running = worker.submit(compute, what, own)
         while not self._is_answered(running, what, own):
             self._show(own)
         return self.ranks.answers(what, asks, running.result())
+
+    def _of_own_engine(self, _what: str, asks: Mapping[int, Ask]) -> list:
+        """Return what a network alone asks for, of its own engine, whose batches ranks and GPUs may share."""
+        return [ask.of(self.engine) for ask in asks.values()]
 
     def _is_answered(self, running: Future, what: str, own: dict[int, Ask]) -> bool:
         """Wait a moment; return whether this rank and all others have computed their shares. A signal that one of them
@@ -264,7 +259,6 @@ class Run:
         return is_answered
 
     def _show(self, asks: dict[int, Ask]) -> None:
-        """Tell how far the networks are with the epoch at hand."""
         progress = [ask.job.progress for ask in asks.values() if ask.job.progress is not None]
         done = sum(p.row for p in progress)
         if done:
@@ -290,8 +284,11 @@ class Run:
         if refits and not choosing:
             before, epoch = self._told_of_refit, self._tell_refit(refits, [m for m in running if m.at.first])
             is_new = is_new or epoch > before
-        if is_new and self._is_due(epoch, is_last=all(member.is_over() for member in running)):
-            self._save()
+        if is_new and self.checkpoint.path is not None:  # the rank that writes it decides
+            is_last = all(member.is_over() for member in running)
+            is_due = self.checkpoint.due(epoch, epoch if is_last else self.epochs)
+            if self.ranks.group.gather(is_due)[0]:
+                self._save()
 
     def _tell_refit(self, refits: Sequence[Member], running: Sequence[Member]) -> int:
         """Tell of the epochs of the refit, and that it has begun; return how many all have done."""
@@ -320,12 +317,6 @@ class Run:
             val_loss = losses["val_loss"] and losses["val_loss"][new]
             self.callback.epoch(number + 1, epochs, losses["loss"][new], val_loss, took, 1e6 * took / batches)
 
-    def _is_due(self, epoch: int, is_last: bool) -> bool:
-        """Return whether the states are to be saved now; the rank that writes them decides."""
-        if self.checkpoint.path is None:
-            return False
-        return self.ranks.group.gather(self.checkpoint.due(epoch, epoch if is_last else self.epochs))[0]
-
     def _save(self) -> None:
         """Save the states as they are now, where the call asks for a checkpoint."""
         if self.checkpoint.path is None or (self.ranks.size == 1 and self.group.rank):
@@ -334,8 +325,8 @@ class Run:
             with self.ranks.telling():
                 left = self.left()
                 states = [left[n].state() if n in left else None for n in range(len(self.members))]
-        except MemoryError:
-            self.checkpoint.lose_for_memory()
+        except MemoryError as error:
+            self.checkpoint.lose(error)
             return
         if self.group.rank == 0:
             self.checkpoint.save(states)
@@ -357,7 +348,6 @@ class Run:
         return mean_losses(each, list(weights.values()))
 
     def threads(self) -> int:
-        """Return how many threads compute the networks at most."""
         threads, batch = self.members[0].threads, self.members[0].options.batch_number
         if self._is_apart:
             return min(self.engine.threads, max(len(self.members), self.engine.threads_for(batch)))
@@ -370,21 +360,19 @@ class Run:
         if not self._is_apart:
             return info
         lines = [pack.describe() for pack in self.engines.packs]
-        pack = lines[0] if len(lines) == 1 and self.ranks.size == 1 else self._shared_out()
+        shared = "".join(lines)
+        if len(lines) > 1 or self.ranks.size > 1:  # how many architectures there are, shared out among what
+            count, kinds = len(self.members), len(numbers_by_layers({n: m.net for n, m in enumerate(self.members)}))
+            shares = {"ranks": self.ranks.size, "devices": len(self.places)}
+            shared = f"{count} networks" + (f" of {kinds} architectures" if kinds > 1 else "")
+            shared += "".join(f" on {n} {what}" for what, n in shares.items() if n > 1)
         return {
             **info,
             "threads": self.threads(),
             "parameters": sum(member.net.parameter_count for member in self.members),
-            "layers": f"{pack}: {info['layers']}",
+            "layers": f"{shared}: {info['layers']}",
             "routes": lambda: [*lines, *self.engine.routes(first.options.batch_number)],
         }
-
-    def _shared_out(self) -> str:
-        """Return how many networks of how many architectures there are, and among how many they are shared out."""
-        count, kinds = len(self.members), len(numbers_by_layers({n: m.net for n, m in enumerate(self.members)}))
-        of = f" of {kinds} architectures" if kinds > 1 else ""
-        shares = {"ranks": self.ranks.size, "devices": len(self.places)}
-        return f"{count} networks{of}" + "".join(f" on {n} {what}" for what, n in shares.items() if n > 1)
 
     def _resumed(self) -> dict | None:
         """Return where the checkpoint had the run, for callbacks; None for a run that starts afresh."""

@@ -14,9 +14,8 @@ from ..ds import Dataset
 from ..nn import Network
 from ..nn_aux import TASKS
 from ..utils import NnError, UsageError
-from .decision import blocks_of
-from .options import Options
-from .validation import Monitor
+from .decision import judged
+from .options import Monitor, Options
 
 PICKS = 10  # of greedy selection; networks are not given up where fewer would be left
 SHARE = 0.2  # of validation rows, where folds cannot choose
@@ -83,9 +82,8 @@ def choose(task: str, monitor: Monitor, truth, scores: Sequence, weights=None, t
 
 def scores_of_members(net: Network, ds: Dataset, rows) -> tuple:
     """Return (truth (rows,), each member's scores (rows, outputs), weights or None)."""
-    parts = [(y, np.stack([*net.member_outputs(x)]), weights) for x, y, weights in blocks_of(ds, rows)]
-    truth, weights = (None if parts[0][k] is None else np.concatenate([part[k] for part in parts]) for k in (0, 2))
-    return truth, np.concatenate([part[1] for part in parts], axis=1), weights
+    truth, scores, weights = judged(net, ds, rows, lambda x: np.stack([*net.member_outputs(x)], axis=1))
+    return truth, scores.swapaxes(0, 1), weights
 
 
 # ---- those that are given up

@@ -36,18 +36,12 @@ SETTINGS = {  # by name; the place of a name decides the random numbers that it 
     "hidden": Setting(has_range=False),
     "number_embedding": Setting(has_range=False),
 }
-ALIASES = {"batch_size": "batch_number"}
 
 
-def _hidden(text: str) -> str:
-    if not re.fullmatch(r"[1-9][0-9]*(:[a-z]+)?(-[1-9][0-9]*(:[a-z]+)?)*", text):
-        raise ValueError(text)
-    return text
-
-
+_HIDDEN = re.compile(r"[1-9][0-9]*(:[a-z]+)?(-[1-9][0-9]*(:[a-z]+)?)*")
 _OF_LAYERS = {  # settings that are no Options
     "dropout": SHARE,
-    "hidden": Value(_hidden, "the sizes of hidden layers with - between them, 128-64"),
+    "hidden": Value(str, "the sizes of hidden layers with - between them, 128-64", holds=_HIDDEN.fullmatch),
 }
 
 
@@ -95,7 +89,7 @@ class Variation:
         found: dict[str, Range | Choice] = {}
         for item in text.split(","):
             name, equals, values = (part.strip() for part in item.partition("="))
-            name = ALIASES.get(name, name)
+            name = BY_NAME[name].name if name in BY_NAME else name
             if not equals or not values:
                 raise UsageError(f"--vary {item.strip()}: expected NAME=LOW..HIGH or NAME=A|B")
             if name not in SETTINGS:
@@ -175,7 +169,7 @@ def layers_with(layers: str, settings: dict) -> str:
 
 def _with_hidden(items: list[str], hidden: list[str]) -> list[str]:
     first = len(items) - 1
-    while first > 1 and (_is_dense(items[first - 1]) or _is_dropout(items[first - 1])):
+    while first > 1 and (items[first - 1].partition(":")[0].isdigit() or _is_dropout(items[first - 1])):
         first -= 1
     dropout = [item for item in items[first:-1] if _is_dropout(item)][:1]
     return [*items[:first], *(item for one in hidden for item in (one, *dropout)), items[-1]]
@@ -188,12 +182,8 @@ def _with_dropout(items: list[str], dropout: str) -> list[str]:
     return [
         word
         for place, item in enumerate(items)
-        for word in ([item, dropout] if 0 < place < last and _is_dense(item) else [item])
+        for word in ([item, dropout] if 0 < place < last and item.partition(":")[0].isdigit() else [item])
     ]
-
-
-def _is_dense(item: str) -> bool:
-    return item.partition(":")[0].isdigit()
 
 
 def _is_dropout(item: str) -> bool:

@@ -5,7 +5,8 @@ from __future__ import annotations
 import csv
 import io
 import math
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from inspect import isfunction, signature
 
 from ..nn_aux import SCHEDULES
 from ..utils import OutputError, append_whole, atomic_write, check_writable, is_stream, log, open_stream, os_reason
@@ -66,34 +67,17 @@ class Callbacks(Callback):
                 self.failures.append(error)
                 log.warning("%s; the training goes on without it", error)
 
-    def start(self, info: dict) -> None:
-        self._tell("start", info)
 
-    def update(self, epoch: int, rows_done: int, rows: int, loss: float) -> None:
-        self._tell("update", epoch, rows_done, rows, loss)
+def _told(event: Callable) -> Callable:
+    def tell(self, *arguments) -> None:
+        self._tell(event.__name__, *arguments)
 
-    def epoch(
-        self, epoch: int, epochs: int, loss: float, val_loss: float | None, seconds: float, us_per_batch: float
-    ) -> None:
-        self._tell("epoch", epoch, epochs, loss, val_loss, seconds, us_per_batch)
+    tell.__signature__ = signature(event)
+    return tell
 
-    def judged(self, epoch: int, metric: str, value: float, is_best: bool) -> None:
-        self._tell("judged", epoch, metric, value, is_best)
 
-    def refit(self, epochs: int, rows: int) -> None:
-        self._tell("refit", epochs, rows)
-
-    def close(self) -> None:
-        self._tell("close")
-
-    def begin(self, shares: list[float]) -> None:
-        self._tell("begin", shares)
-
-    def ended(self, layers: str, loss: str) -> None:
-        self._tell("ended", layers, loss)
-
-    def end(self) -> None:
-        self._tell("end")
+for _event in filter(isfunction, vars(Callback).values()):
+    setattr(Callbacks, _event.__name__, _told(_event))
 
 
 class CsvHistory(Callback):
@@ -161,7 +145,6 @@ class CsvHistory(Callback):
             self._file.close()
 
     def _write(self) -> None:
-        """Write the lines that are pending."""
         lines = self._pending.getvalue().encode()
         self._pending.seek(0)
         self._pending.truncate()

@@ -16,7 +16,6 @@ class Recording(Callback):
         self._net, self._batches = net, batches
 
     def start(self, info: dict) -> None:
-        """See Callback.start."""
         self._net().engine.record(self._batches)
 
 
@@ -45,13 +44,11 @@ class Observers:
             self._callbacks.append(TensorBoard(flags.logdir, net))
         if flags.history is not None:
             self._callbacks.append(CsvHistory(flags.history))
-        self._traced_batches = flags.trace_batches or trace.BATCHES
-        self.batches = max(self._traced_batches if self._trace else 0, profile.BATCHES if flags.profile else 0)
+        self.batches = max(trace.BATCHES if self._trace else 0, profile.BATCHES if flags.profile else 0)
         if self.batches and records:
             self._callbacks.append(Recording(net, self.batches))
 
     def beside(self, callback: Callback | None) -> Callbacks:
-        """Return the observers and `callback` as one."""
         return Callbacks([*self._callbacks, *filter(None, [callback])])
 
     def finish(self, result: dict, timed: Callable, batch_size: int) -> None:
@@ -62,7 +59,7 @@ class Observers:
         net = timed()
         batches = net.engine.recorded()
         if self._trace:
-            self._trace.batches(net.layers, batches[: self._traced_batches])
+            self._trace.batches(net.layers, batches[: trace.BATCHES])
             self._trace.write(self._flags.trace)
         if self._flags.profile:
             result["profile"] = profile.layer_times(net.layers, batch_size, batches)

@@ -11,11 +11,10 @@ import time
 
 from ..backends.engine import TimedStep
 from ..layers import Layer
-from ..settings.flags import DEFAULTS
 from ..utils import atomic_write
 from .callbacks import Callback
 
-BATCHES = DEFAULTS["trace_batches"]  # with their layers; a trace of all would be too large to look at
+BATCHES = 20  # with their layers; a trace of all would be too large to look at
 PROCESS = 1
 MAIN = "training"
 

@@ -125,20 +125,19 @@ def test_a_network_in_one_block_has_the_same_bits_among_others(changes, dtype, w
     assert {plan.parts for plan in plans} == {1}
 
 
-@pytest.mark.parametrize(("batch", "parts"), [(32, 7), (64, 13)])
 @pytest.mark.parametrize("room", SHARED_MEMORY)
-def test_parts_of_a_batch_are_added_up_as_the_blocks_of_the_network_alone_do(batch, parts, room, gpu, monkeypatch):
+def test_parts_of_a_batch_are_added_up_as_the_blocks_of_the_network_alone_do(room, gpu, monkeypatch):
     """All parts at a time, some, or one after the other."""
     monkeypatch.setattr(small, "ONE_BLOCK_WORK", 0)
     engine, data = prepared()
-    how = [settings(m, batch=batch) for m in range(MEMBERS)]
+    how = [settings(m) for m in range(MEMBERS)]
     expected = [alone(engine, data[m], m, how[m], 2) for m in range(MEMBERS)]
     monkeypatch.setitem(gpu.cuda.Device().attributes, "MaxSharedMemoryPerBlockOptin", SHARED_MEMORY[room])
     plans = spy_on(monkeypatch)
-    check_same_bits(together(engine, engine.pack(MEMBERS, batch), data, how, 2), expected)
+    check_same_bits(together(engine, engine.pack(MEMBERS, 32), data, how, 2), expected)
     (plan,) = plans
-    assert plan.parts == parts and plan.blocks == 1
-    assert {"all": plan.chunks == 1, "several": 1 < plan.chunks < parts, "one": plan.chunks == parts}[room]
+    assert plan.parts == 7 and plan.blocks == 1
+    assert {"all": plan.chunks == 1, "several": 1 < plan.chunks < 7, "one": plan.chunks == 7}[room]
 
 
 def test_a_training_step_ends_where_seq_ends(gpu):

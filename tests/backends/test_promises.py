@@ -349,7 +349,7 @@ def test_a_product_of_swapped_bytes_is_refused():
 def available_sets():
     """The instruction sets this processor can run, best first."""
     ffi, lib = extension("omp")
-    known = ["amx", "avx512", "avx2", "baseline"]
+    known = ["avx512", "avx2", "baseline"]
     return known[known.index(ffi.string(lib.nn_isa()).decode()) :]
 
 
@@ -383,11 +383,7 @@ def test_lesser_instruction_sets_are_right_too(claims, isa):
 def test_an_unknown_instruction_set_is_refused(tmp_path):
     code = "import nn; nn.Network('2,1').gradients([[1, 2]], [[1]])"
     done = subprocess.run(
-        [sys.executable, "-c", code],
-        env=environment(NN_ISA="mmx"),
-        cwd=tmp_path,
-        capture_output=True,
-        text=True,
+        [sys.executable, "-c", code], env=environment(NN_ISA="mmx"), cwd=tmp_path, capture_output=True, text=True
     )
     assert "UsageError: NN_ISA=mmx" in done.stderr
 

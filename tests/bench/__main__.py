@@ -5,7 +5,7 @@ python -m tests.bench cc digits           the cases whose names begin so
 python -m tests.bench --peers torch cnn0  beside PyTorch alone
 python -m tests.bench --isa avx2          all sides as on a processor without AVX-512
 python -m tests.bench program             the whole program on a file like the credit-card data: one network, and forty
-python -m tests.bench growth -o plot.png  how cost grows with width and rows, and memory
+python -m tests.bench growth              how cost grows with width and rows, and memory
 python -m tests.bench --against ../old    another checkout's build and this one, in turn (growth's cases too)
 """
 
@@ -22,8 +22,8 @@ from nn.study.bench import duration, select
 from nn.terminal.tables import table
 from nn.utils import NnError, UsageError, default_threads, processor_name, say
 
-from .compare import MEMORY_TARGET, QUIET, Side, compare
-from .known import PEERS
+from .compare import Side, compare
+from .pack_sides import PEERS
 
 # What tells each side to use no more than an instruction set: nn, PyTorch and the MKL and oneDNN in it, NumPy's
 # OpenBLAS, JAX's compiler. They read it when they are loaded.
@@ -35,7 +35,7 @@ ISAS = {
         "ONEDNN_MAX_CPU_ISA": "AVX2",
         "OPENBLAS_CORETYPE": "Haswell",
         "XLA_FLAGS": "--xla_cpu_max_isa=AVX2",
-    },
+    }
 }
 
 
@@ -44,9 +44,7 @@ def main(
     peers: Annotated[str, typer.Option(help="Libraries to compare with, with commas.")] = ",".join(PEERS),
     threads: Annotated[int, typer.Option(help="Cores that each side may use.")] = default_threads(),
     seconds: Annotated[float, typer.Option(help="About how long to measure a case.")] = 4.0,
-    wait: Annotated[float, typer.Option(help="Seconds a case may wait for other programs to be quiet.")] = 0,
     isa: Annotated[str, typer.Option(help="Most that all sides may use: avx2 (all that there is).")] = "",
-    output: Annotated[str, typer.Option("--output", "-o", help="Folder in which `growth` draws.")] = "growth",
     against: Annotated[
         str, typer.Option(metavar="CHECKOUT", help="Compare with the build of nn in another checkout instead.")
     ] = "",
@@ -59,9 +57,9 @@ def main(
         if against:
             from .against import measure, report
 
-            result, show = measure(against, cases or [], threads, rounds, wait), report
+            result, show = measure(against, cases or [], threads, rounds), report
         else:
-            result, show = _result(cases or [], _names(peers), threads, seconds, wait, output)
+            result, show = _result(cases or [], _names(peers), threads, seconds)
     except NnError as failure:
         say(f"bench: {failure}")
         sys.exit(failure.exit_code)
@@ -71,7 +69,7 @@ def main(
         show(result)
 
 
-def _result(cases: list[str], peers: list[str], threads: int, seconds: float, wait: float, output: str):
+def _result(cases: list[str], peers: list[str], threads: int, seconds: float):
     """Measure; returns the result and the function that shows it."""
     if "program" in cases:
         from .program import measure, report
@@ -80,8 +78,8 @@ def _result(cases: list[str], peers: list[str], threads: int, seconds: float, wa
     if "growth" in cases:
         from .growth import measure, report
 
-        return measure(output, peers, threads, wait), report
-    return _comparison(select(cases), peers, threads, seconds, wait), _report
+        return measure(peers, threads), report
+    return _comparison(select(cases), peers, threads, seconds), _report
 
 
 def limit_isa(name: str) -> None:
@@ -99,7 +97,7 @@ def _names(peers: str) -> list[str]:
     return names
 
 
-def _comparison(cases, peers: list[str], threads: int, seconds: float, wait: float) -> dict:
+def _comparison(cases, peers: list[str], threads: int, seconds: float) -> dict:
     sides = [Side(name, threads) for name in ("nn", *peers)]
     try:
         nn, *others = sides
@@ -110,7 +108,7 @@ def _comparison(cases, peers: list[str], threads: int, seconds: float, wait: flo
         results = []
         for case in cases:
             say(f"bench: {case.name}")
-            results.append(compare(case, nn, others, seconds, wait))
+            results.append(compare(case, nn, others, seconds))
         versions = {side.name: side.version for side in (nn, *others)}
         return {"processor": processor_name(), "threads": threads, "versions": versions, "results": results}
     finally:
@@ -126,25 +124,8 @@ def _report(result: dict) -> None:
         own = [r["case"], r["per"], duration(r["us"]), f"{r['gflops']:.3g}", _error(r["error"])]
         for number, (name, peer) in enumerate(r["peers"].items() or [("", None)]):
             rows.append([*(own if number == 0 else [""] * len(own)), name, *_peer_fields(name, peer, r["target"])])
-    headers = [
-        "case",
-        "per",
-        "nn",
-        "GFLOP/s",
-        "error",
-        "peer",
-        "time",
-        "error",
-        "ratio",
-        "best",
-        "target",
-        "",
-    ]
+    headers = ["case", "per", "nn", "GFLOP/s", "error", "peer", "time", "error", "ratio", "best", "target", ""]
     table(headers, rows, title, left=2)
-    busy = [r["case"] for r in result["results"] if (r["busy"] or 0) > QUIET]
-    if busy:
-        print(f"Other programs used the machine, so take these with care: {', '.join(busy)}\n")
-    _report_memory(result["results"])
 
 
 def _peer_fields(name: str, peer: dict | None, target: float | None) -> list[str]:
@@ -164,20 +145,6 @@ def _peer_fields(name: str, peer: dict | None, target: float | None) -> list[str
 
 def _error(value: float | None) -> str:
     return "" if value is None else f"{value:.0e}"
-
-
-def _report_memory(results: list[dict]) -> None:
-    """Print the memory of the engines without data sets, for the training cases."""
-    rows = []
-    for r in results:
-        if r["bytes"]:
-            share = r["bytes"] / r["needed_bytes"]
-            missed = "missed" if share > MEMORY_TARGET else ""
-            sizes = [f"{r[name] / 1e6:.2f} MB" for name in ("bytes", "needed_bytes")]
-            rows.append([r["case"], *sizes, f"{share:.2f}", f"{MEMORY_TARGET:g}", missed])
-    if rows:
-        needs = "parameters, optimiser, activations"
-        table(["case", "the engine holds", needs, "ratio", "at most", ""], rows)
 
 
 if __name__ == "__main__":

@@ -19,9 +19,7 @@ from nn.utils import UsageError, processor_name, say
 from .compare import ROOT, TURN_SECONDS, Side, take_turns
 
 
-def measure(
-    checkout: str, names: list[str], threads: int, rounds: int, wait: float, turn_seconds: float = TURN_SECONDS
-) -> dict:
+def measure(checkout: str, names: list[str], threads: int, rounds: int, turn_seconds: float = TURN_SECONDS) -> dict:
     """Time the cases whose names begin so (all without names) with both builds."""
     if not (Path(checkout) / "tests" / "bench").is_dir():
         raise UsageError(f"--against {checkout}: not a checkout of nn with its tests; expected tests/bench in it")
@@ -36,7 +34,7 @@ def measure(
         results = []
         for case in chosen:
             if case in known:
-                results.append(compare(case, old, new, rounds, wait))
+                results.append(compare(case, old, new, rounds))
                 say(f"bench: {case}: {results[-1]['ratio']:.3f}")
         return {
             "processor": processor_name(),
@@ -51,14 +49,11 @@ def measure(
             side.close()
 
 
-def compare(case: str, old: Side, new: Side, rounds: int, wait: float = 0) -> dict:
-    """Return a case's figures after `rounds` rounds.
-
-    wait: seconds in all to wait for moments without other programs.
-    """
+def compare(case: str, old: Side, new: Side, rounds: int) -> dict:
+    """Return a case's figures after `rounds` rounds."""
     for side in (old, new):
         side.ask(f"start {case}")
-    before, now = take_turns([old, new], rounds, wait=wait)[0].values()
+    before, now = take_turns([old, new], rounds).values()
     return {
         "case": case,
         "old_us": 1e6 * float(np.median(before)),

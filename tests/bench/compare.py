@@ -22,7 +22,6 @@ CODE = Path(__file__).with_name("one_side.py").read_text()
 TURN_SECONDS = 0.1
 REST_SECONDS = 0.02  # for the spinning threads of the side before to fall asleep
 LEAST_ROUNDS, MOST_ROUNDS = 3, 15
-QUIET = 0.1  # share of the machine that other programs may use without being waited for, or told of
 
 TARGETS = {  # case -> times as fast as PyTorch that it should be
     "cc-b10": 100,
@@ -80,57 +79,27 @@ class Side:
         self._process.communicate()
 
 
-def take_turns(sides: list[Side], rounds: int, seconds: float | None = None, wait: float = 0) -> tuple[dict, list]:
-    """Let sides that have started a case take turns, and in turn be first; return ({side's name: seconds of each turn},
-    shares of the machine that others used).
+def take_turns(sides: list[Side], rounds: int, seconds: float | None = None) -> dict[str, list[float]]:
+    """Let sides that have started a case take turns, and in turn be first; return {side's name: seconds of each turn}.
 
-    seconds: about how long, if there are LEAST_ROUNDS by then; None: all rounds. wait: seconds in all to wait for
-    moments without other programs.
+    seconds: about how long, if there are LEAST_ROUNDS by then; None: all rounds.
     """
-    busy, taken = [], {side.name: [] for side in sides}
-    deadline, measured = time.perf_counter() + wait, 0.0
+    taken, measured = {side.name: [] for side in sides}, 0.0
     for number in range(rounds):
         if seconds is not None and number and measured > (seconds if number >= LEAST_ROUNDS else 10 * seconds):
             break
-        if wait or seconds is not None:
-            busy.append(quietest_share(deadline))
         began = time.perf_counter()
         for side in sides if number % 2 == 0 else sides[::-1]:
             time.sleep(REST_SECONDS)
             taken[side.name].append(side.ask("turn"))
         measured += time.perf_counter() - began
-    return taken, busy
+    return taken
 
 
-def quietest_share(deadline: float) -> float | None:
-    """others_share, once it is small or the deadline (time.perf_counter) is over."""
-    while (share := others_share()) is not None and share > QUIET and time.perf_counter() < deadline:
-        pass
-    return share
-
-
-def others_share(seconds: float = 0.1) -> float | None:
-    """Return the share of the machine that other programs use; None where the system does not tell."""
-    try:
-        before = _processor_time()
-        time.sleep(seconds)
-        total, idle = (now - then for now, then in zip(_processor_time(), before, strict=True))
-        return 1 - idle / total
-    except OSError:
-        return None
-
-
-def _processor_time() -> tuple[int, int]:
-    """Time of all cores since the machine started: in all, and idle."""
-    with open("/proc/stat") as file:
-        times = [int(word) for word in file.readline().split()[1:9]]
-    return sum(times), times[3] + times[4]
-
-
-def compare(case, nn: Side, peers: list[Side], seconds: float, wait: float = 0) -> dict:
+def compare(case, nn: Side, peers: list[Side], seconds: float) -> dict:
     """Measure a case on all sides for about `seconds`; returns figures of `nn`, and of each peer with its ratio."""
     started = {side: facts for side in (nn, *peers) if (facts := side.ask(f"start {case.name}")) is not None}
-    taken, busy = take_turns(list(started), MOST_ROUNDS, seconds, wait)
+    taken = take_turns(list(started), MOST_ROUNDS, seconds)
     ours = taken[nn.name]
     sides = {
         side.name: {
@@ -151,6 +120,5 @@ def compare(case, nn: Side, peers: list[Side], seconds: float, wait: float = 0) 
         "gflops": case.operations / own["us"] / 1e3,
         **{name: started[nn].get(name) for name in ("threads", "bytes", "needed_bytes")},
         "target": target(case.name),
-        "busy": None if None in busy else float(np.median(busy)),
         "peers": sides,
     }

@@ -13,7 +13,6 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -23,7 +22,6 @@ import nn
 from nn.study.bench import normal
 from nn.utils import processor_name
 
-FLAGS = ["-O2"]
 CALLS, BLOCKS = 500, 60
 LOOP = """#define NN_HEADER
 #include "m.c"
@@ -38,22 +36,12 @@ int nn_repeat(const nn_real *row, nn_real *out, int times)
 """
 
 
-def network() -> tuple[nn.Network, np.ndarray]:
-    """Return a network that was trained for an epoch on numbers that it scales, and a row of them."""
-    x = normal((2000, 30), "float64") * np.arange(1, 31)
-    ds = nn.load(x, y=(x[:, 0] + x[:, 1] > 0).astype(int))
-    net = nn.Network.for_data(ds, "30,60,10,1")
-    nn.train(net, ds, epochs=1)
-    return net, x[:1]
-
-
 def library(net: nn.Network, folder: Path, flags: list[str]) -> ctypes.CDLL:
     """Return the network as a library of C, with a function that predicts a row many times."""
     nn.export(net, folder / "m.c")
     (folder / "loop.c").write_text(LOOP)
-    sources = [str(folder / name) for name in ("m.c", "loop.c")]
-    command = ["cc", "-std=c99", "-ffp-contract=off", *flags, "-shared", "-fPIC", *sources, "-lm"]
-    subprocess.run([*command, "-o", str(folder / "m.so")], check=True)
+    command = ["cc", "-std=c99", "-ffp-contract=off", *flags, "-shared", "-fPIC", "m.c", "loop.c", "-lm", "-o", "m.so"]
+    subprocess.run(command, check=True, cwd=folder)
     return ctypes.CDLL(str(folder / "m.so"))
 
 
@@ -65,39 +53,36 @@ def session(net: nn.Network, folder: Path) -> onnxruntime.InferenceSession:
     return onnxruntime.InferenceSession(folder / "m.onnx", options, providers=["CPUExecutionProvider"])
 
 
-def block_seconds(call: Callable[[], object], calls: int = CALLS) -> float:
-    """Return the seconds of a call, of a block of them."""
-    began = time.perf_counter()
-    for _ in range(calls):
-        call()
-    return (time.perf_counter() - began) / calls
-
-
-def measure(flags: list[str] = FLAGS) -> dict[str, list[float]]:
+def measure(flags: list[str]) -> dict[str, list[float]]:
     """Return microseconds a row, block by block: of C through ctypes, of C alone, of onnxruntime's Python API."""
-    net, row = network()
-    with tempfile.TemporaryDirectory() as name:
-        c, ort = library(net, Path(name), flags), session(net, Path(name))
-        values, out = np.ascontiguousarray(row, net.dtype), np.zeros(1, net.dtype)
-        pointers = ctypes.c_void_p(values.ctypes.data), ctypes.c_void_p(out.ctypes.data)
-        sides = {
-            "C, through ctypes": lambda: c.nn_predict(*pointers),
-            "C alone": lambda: c.nn_repeat(*pointers, CALLS),
-            "onnxruntime, Python API": lambda: ort.run(["probabilities"], {"features": row}),
-        }
-        if abs(ort.run(["probabilities"], {"features": row})[0][0, 1] - (sides["C alone"](), out[0])[1]) > 1e-5:
-            raise ValueError("the two sides do not agree")
-        found = {side: [] for side in sides}
-        for _ in range(BLOCKS):
-            for side, call in sides.items():
-                seconds = block_seconds(call, 1) / CALLS if side == "C alone" else block_seconds(call)
-                found[side].append(1e6 * seconds)
+    x = normal((2000, 30), "float64") * np.arange(1, 31)
+    ds = nn.load(x, y=(x[:, 0] + x[:, 1] > 0).astype(int))
+    net = nn.Network.for_data(ds, "30,60,10,1")
+    nn.train(net, ds, epochs=1)
+    with tempfile.TemporaryDirectory() as folder:
+        c, ort = library(net, Path(folder), flags), session(net, Path(folder))
+    values, out = np.ascontiguousarray(x[0], net.dtype), np.zeros(1, net.dtype)
+    pointers = ctypes.c_void_p(values.ctypes.data), ctypes.c_void_p(out.ctypes.data)
+    sides = {  # name -> (call, how often it is called in a block)
+        "C, through ctypes": (lambda: c.nn_predict(*pointers), CALLS),
+        "C alone": (lambda: c.nn_repeat(*pointers, CALLS), 1),
+        "onnxruntime, Python API": (lambda: ort.run(["probabilities"], {"features": x[:1]}), CALLS),
+    }
+    found = {side: [] for side in sides}
+    for _ in range(BLOCKS):
+        for side, (call, times) in sides.items():
+            began = time.perf_counter()
+            for _ in range(times):
+                result = call()
+            found[side].append(1e6 * (time.perf_counter() - began) / CALLS)
+    if abs(result[0][0, 1] - out[0]) > 1e-5:
+        raise ValueError("the two sides do not agree")
     return found
 
 
 def main() -> None:
     """Print a line for each side."""
-    flags = sys.argv[1:] or FLAGS
+    flags = sys.argv[1:] or ["-O2"]
     found = measure(flags)
     print(f"{processor_name()}, cc {' '.join(flags)}, onnxruntime {onnxruntime.__version__}: microseconds a row")
     last = found["onnxruntime, Python API"]

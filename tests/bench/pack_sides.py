@@ -1,4 +1,4 @@
-"""Sides that train several networks at once, for the cases of packs; others are not comparable.
+"""Sides that train several networks at once, for the cases of packs; and all sides by their names.
 
 Every network begins with the same parameters and has rows in an order of its own, as nn's members have.
 """
@@ -11,7 +11,7 @@ import numpy as np
 
 from nn.study.bench import TrainStepCase
 
-from .sides import EAGER_BATCHES, Nn, Torch, checked_batches, epoch_timer
+from .sides import EAGER_BATCHES, Jax, Nn, Numpy, Sklearn, Torch, checked_batches, epoch_timer
 
 
 def is_pack(case) -> bool:
@@ -122,3 +122,7 @@ class TorchBatched(TorchVmap):
             return dict(zip(stacked, torch.autograd.grad(loss, leaves), strict=True))
 
         return gradients_of
+
+
+SIDES = {side.name: side for side in (Nn, NnAlone, Torch, TorchVmap, TorchBatched, Jax, Sklearn, Numpy)}
+PEERS = [name for name in SIDES if name != "nn"]

@@ -190,11 +190,8 @@ class Torch:
     def start_training(self, case: TrainStepCase):
         torch = self.torch
         model, net = self.model(case, with_output=False)
-        loss_of = {
-            "bce": torch.nn.BCEWithLogitsLoss,
-            "ce": torch.nn.CrossEntropyLoss,
-            "mse": torch.nn.MSELoss,
-        }[net.loss]()
+        losses = {"bce": torch.nn.BCEWithLogitsLoss, "ce": torch.nn.CrossEntropyLoss, "mse": torch.nn.MSELoss}
+        loss_of = losses[net.loss]()
 
         model.eval()
         gradients = []

@@ -121,12 +121,14 @@ def test_a_rank_that_ends_well_first_is_no_death(mpich):
     assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
 
 
-@pytest.mark.parametrize("victim", [0, 1])
-@pytest.mark.parametrize("doing", ["rank_group.gather(0) if rank_group.rank != VICTIM else time.sleep(1000)",
-                                   "time.sleep(1000)"], ids=["waiting", "busy"])  # fmt: skip
+WAITING, BUSY = "rank_group.gather(0)", "time.sleep(1000)"
+
+
+@pytest.mark.parametrize(
+    "victim, doing", [(0, f"{BUSY} if rank_group.rank == 0 else {WAITING}"), (1, BUSY)], ids=["waiting", "busy"]
+)
 def test_a_rank_that_is_killed_ends_all_others_at_once(mpi, doing, victim):
-    program = JOIN + HERE + doing.replace("VICTIM", str(victim))
-    with mpi.started(3, sys.executable, "-c", program) as launcher:
+    with mpi.started(3, sys.executable, "-c", JOIN + HERE + doing) as launcher:
         pids = process_ids(launcher, 3)
         kill(pids[victim])
         began = time.monotonic()
@@ -144,12 +146,9 @@ def test_killed_ranks_leave_no_shared_memory_behind(mpich):
     assert not abandoned(before)
 
 
-@pytest.mark.parametrize("doing", ["rank_group.gather(0)", "time.sleep(1000)"], ids=["waiting", "busy"])
-@pytest.mark.parametrize("failing", [0, 2])
+@pytest.mark.parametrize("failing, doing", [(0, WAITING), (2, BUSY)], ids=["waiting", "busy"])
 def test_a_rank_that_fails_takes_the_others_with_it_and_the_cause_is_said_once(mpi, failing, doing):
-    program = (
-        JOIN
-        + f"""
+    program = f"""{JOIN}
 try:
     if rank_group.rank == {failing}:
         sys.exit(cluster.end(65, "bad data"))
@@ -157,7 +156,6 @@ try:
 except Exception as error:
     sys.exit(cluster.end(error.exit_code, str(error)))
 """
-    )
     began = time.monotonic()
     done = mpi.run(3, program)
     assert done.returncode == 65 and time.monotonic() - began < 30
@@ -169,7 +167,7 @@ def test_what_is_wrong_for_all_is_said_once(mpi):
     assert (done.returncode, ours(done.stderr)) == (2, ["nn: wrong"])
 
 
-@pytest.mark.parametrize("doing", ["rank_group.gather(0)", "time.sleep(1000)"], ids=["waiting", "busy"])
+@pytest.mark.parametrize("doing", [WAITING, BUSY], ids=["waiting", "busy"])
 def test_an_exception_that_nobody_caught_ends_all(mpich, doing):
     done = mpich.run(3, JOIN + f"if rank_group.rank == 1: 1 / 0\n{doing}")
     assert done.returncode == 1
@@ -196,18 +194,14 @@ def test_a_rank_that_does_not_come_is_not_waited_for_longer_than_allowed(mpi):
 
 def test_a_signal_to_all_ranks_that_wait_for_each_other_is_told_once(mpich):
     """As Ctrl-C in a terminal; and rank 2, which has ended, waits for the others."""
-    program = (
-        JOIN
-        + HERE
-        + """
+    program = f"""{JOIN}{HERE}
 code, text = 0, None
 try:
-    time.sleep(1000) if rank_group.rank == 1 else rank_group.gather(0) if rank_group.rank == 0 else None
+    {BUSY} if rank_group.rank == 1 else {WAITING} if rank_group.rank == 0 else None
 except KeyboardInterrupt:
     code, text = 130, "stopped"
 sys.exit(cluster.end(code, text))
 """
-    )
     with mpich.started(3, sys.executable, "-c", program) as launcher:
         pids = process_ids(launcher, 3)
         time.sleep(0.5)

@@ -35,10 +35,7 @@ def folder(folder, monkeypatch):
     return folder
 
 
-NETWORKS = {
-    "dense": "30,60:sigmoid,10:tanh,1",
-    "conv": "3x8x8,conv8k3p1,maxpool2,dropout0.25,16,dropout0.5,3",
-}
+NETWORKS = {"dense": "30,60:sigmoid,10:tanh,1", "conv": "3x8x8,conv8k3p1,maxpool2,dropout0.25,16,dropout0.5,3"}
 EPOCHS = """
 import sys, numpy as np, nn
 from nn import cluster
@@ -132,8 +129,9 @@ def test_the_validation_loss_is_of_all_held_out_rows(mpich, folder):
     assert several["loss"] == pytest.approx(alone["loss"], rel=1e-9)
 
 
-@pytest.mark.parametrize("how", ["mirrored", "central"])
-@pytest.mark.parametrize("more", [[], ["--memory", "100M"], ["--refit"]])
+@pytest.mark.parametrize(
+    "how, more", [("mirrored", []), ("central", ["--memory", "100M"]), ("mirrored", ["--refit"]), ("central", [])]
+)
 def test_weights_and_the_best_epoch_are_those_of_one_process(mpich, folder, how, more):
     given = [*SMALL[:-1], "--epochs", 5, "--dtype", "float64", "--json", "--quiet", "--class_weight", "1,3"]
     given += ["--validation", 0.3, "--monitor", "brier", "--patience", 2, *more]

@@ -6,29 +6,56 @@ import shutil
 import pytest
 from support.command_line import run, succeed, write_numbers, write_three_classes, write_two_classes
 
+TABLES = {  # files that hold no table to train on, or not the one of a model
+    "empty.csv": "",
+    "blank.csv": "\n\n",
+    "head.csv": "a,b,Class\n",
+    "short.csv": "a,b,Class\n1,2,0\n3,4\n5,6,1\n",
+    "long.csv": "a,b,Class\n1,2,0\n3,4,1,7\n5,6,1\n",
+    "inf.csv": "a,b,Class\n1,2,0\ninf,4,1\n",
+    "huge.csv": "a,b,Class\n1,2,0\n3,1e999,1\n",
+    "gap.csv": "a,b,Class\n1,2,0\n3,4,\n",
+    "gaps.csv": "a,b,Class\n1,2,\n3,4,\n",
+    "same.csv": "a,b,Class\n1,2,0\n3,4,0\n",
+    "thin.csv": "7\n8\n9\n",
+    "bytes.csv": "\x00\x01\x02\x03\n\x04\n",
+    "word.csv": "a,b,Class\n" + 20 * "1,2,0\n" + "3,four,1\n",
+    "wide.csv": "1,2,3,0\n4,5,6,1\n",
+    "named.csv": "a,b,c,d\n1,2,3,0\n4,5,6,1\n",
+    "other.csv": "x,y,colour\n1,2,red\n3,4,yellow\n",
+}
+MODELS = {  # what became of a model
+    "nothing": lambda good: b"",
+    "cut": lambda good: good[:-1],
+    "longer": lambda good: good + b"\0",
+    "flipped": lambda good: good[:-9] + bytes([good[-9] ^ 1]) + good[-8:],
+    "table": lambda good: TABLES["wide.csv"].encode(),
+    "pickle": lambda good: b"\x80\x04\x95\x10\x00\x00\x00\x00\x00\x00\x00cos\nsystem\n.",
+    "gzip": gzip.compress,
+}
+TEXT_MODELS = {
+    "cut": lambda good: good[:-3],
+    "short": lambda good: good[: good.rindex(b"\n", 0, -1) + 1],
+    "word": lambda good: good.replace(b"60", b"x", 1),
+}
+
 
 @pytest.fixture(scope="module")
 def prepared(tmp_path_factory):
-    """A folder with good data sets and models of them."""
+    """A folder with good data sets, models of them, and files that are neither."""
     folder = tmp_path_factory.mktemp("prepared")
-    for write, name in (
-        (write_two_classes, "two"),
-        (write_three_classes, "three"),
-        (write_numbers, "numbers"),
-    ):
-        write(folder / f"{name}.csv")
-        succeed("--train", "--dataset", folder / f"{name}.csv", "--model", folder / f"{name}.bin", "--epochs", 1)
-    succeed(
-        "--train",
-        "--dataset",
-        folder / "two.csv",
-        "--model",
-        folder / "two.m",
-        "--epochs",
-        1,
-        "--activation",
-        "sigmoid",
-    )
+    for write, name in ((write_two_classes, "two"), (write_three_classes, "three"), (write_numbers, "numbers")):
+        data = write(folder / f"{name}.csv")
+        succeed("--train", "--dataset", data, "--model", folder / f"{name}.bin", "--epochs", 1)
+    flags = ["--epochs", 1, "--activation", "sigmoid"]
+    succeed("--train", "--dataset", folder / "two.csv", "--model", folder / "two.m", *flags)
+    for name, text in TABLES.items():
+        (folder / name).write_text(text)
+    for damages, suffix in ((MODELS, "bin"), (TEXT_MODELS, "m")):
+        for name, damage in damages.items():
+            (folder / f"{name}.{suffix}").write_bytes(damage((folder / f"two.{suffix}").read_bytes()))
+    (folder / "cut.csv.gz").write_bytes(gzip.compress((folder / "two.csv").read_bytes())[:-20])
+    (folder / "sub").mkdir()
     return folder
 
 
@@ -62,6 +89,11 @@ def fails(folder, code: int, *words: str, command: str) -> str:
 
 
 TRAIN = "--train --dataset two.csv --model new.bin"
+ON_TWO = "--dataset two.csv --model two.bin"
+OF_REFERENCE = ["--backend omp", "--dtype float32", "--optimizer adam", "--activation relu", "--loss bce", "--init he",
+                "--momentum 0.9", "--weight_decay 0.1", "--schedule cosine", "--layers 2,4:relu,1"]  # fmt: skip
+NAMES = {"optimizer": "adam", "activation": "relu", "loss": "bce", "init": "glorot", "schedule": "cosine",
+         "scaling": "pixel", "task": "multiclass", "backend": "omp", "dtype": "float64"}  # fmt: skip
 
 
 # ---------------------------------------------------------------- flags
@@ -103,6 +135,25 @@ TRAIN = "--train --dataset two.csv --model new.bin"
         ("--train --dataset two.csv --model --json", ["--model", "--json"]),
         (f"{TRAIN} --json=yes", ["--json"]),
         (f"{TRAIN} --quiet --verbose", ["--quiet", "--verbose"]),
+        *((f"{TRAIN} --{flag} nonsense", [f"--{flag} nonsense", known]) for flag, known in NAMES.items()),
+        *((f"{TRAIN} --reference {other}", ["--reference"]) for other in OF_REFERENCE),
+        (f"{TRAIN} --reference --batch_number 61", ["--batch_number 61", "60"]),
+        (f"{TRAIN} --momentum 0.9", ["--momentum", "sgd"]),
+        (f"{TRAIN} --loss ce", ["--loss ce"]),
+        ("--train --dataset three.csv --model new.bin --layers 2,4,2", ["--layers 2,4,2", "3 classes"]),
+        ("--train --dataset two.csv --model new.m", [".m", "relu", "--activation sigmoid"]),
+        ("--train --dataset two.csv --model new.m --layers 2,4:tanh,1:sigmoid", [".m", "tanh"]),
+        ("--train --dataset two.csv --model new.m --task regression --activation sigmoid", [".m", "linear"]),
+        (f"--test {ON_TWO} --scaling none", ["--scaling"]),
+        (f"{TRAIN} --target Clas", ["--target Clas", "did you mean Class?"]),
+        (f"{TRAIN} --target 3", ["--target 3", "3 columns"]),
+        (f"{TRAIN} --target -4", ["--target -4"]),
+        ("--train --dataset two.csv --model two.csv", ["two.csv"]),  # what is read is not overwritten
+        (f"--predict {ON_TWO} -o two.csv", ["two.csv"]),
+        (f"--predict {ON_TWO} -o two.bin", ["two.bin"]),
+        (f"--test {ON_TWO} --report two.csv", ["two.csv"]),
+        (f"--test {ON_TWO} --report two.bin", ["two.bin"]),
+        (f"{TRAIN} --trace h --history h", ["--history h: the same file as --trace"]),
     ],
 )
 def test_wrong_use_is_one_line(folder, command, words):
@@ -141,51 +192,6 @@ def test_numbers_out_of_their_range(folder, flag, values):
 
 
 @pytest.mark.parametrize(
-    "flag, known",
-    [
-        ("optimizer", "adam"),
-        ("activation", "relu"),
-        ("loss", "bce"),
-        ("init", "glorot"),
-        ("schedule", "cosine"),
-        ("scaling", "pixel"),
-        ("task", "multiclass"),
-        ("backend", "omp"),
-        ("dtype", "float64"),
-    ],
-)
-def test_unknown_names_are_answered_with_the_known_ones(folder, flag, known):
-    fails(folder, 2, f"--{flag} nonsense", known, command=f"{TRAIN} --{flag} nonsense")
-
-
-@pytest.mark.parametrize(
-    "other",
-    [
-        "--backend omp",
-        "--dtype float32",
-        "--optimizer adam",
-        "--activation relu",
-        "--loss bce",
-        "--init he",
-        "--momentum 0.9",
-        "--weight_decay 0.1",
-        "--schedule cosine",
-        "--layers 2,4:relu,1",
-    ],
-)
-def test_what_contradicts_reference(folder, other):
-    fails(folder, 2, "--reference", command=f"{TRAIN} --reference {other}")
-
-
-def test_a_batch_larger_than_the_data_with_reference(folder):
-    fails(folder, 2, "--batch_number 61", "60", command=f"{TRAIN} --reference --batch_number 61")
-
-
-def test_momentum_without_sgd(folder):
-    fails(folder, 2, "--momentum", "sgd", command=f"{TRAIN} --momentum 0.9")
-
-
-@pytest.mark.parametrize(
     "layers, words",
     [
         ("3,4,1", ["--layers 3,4,1", "two.csv", "3 columns", "expected 4"]),
@@ -207,175 +213,55 @@ def test_layers_that_do_not_fit(folder, layers, words):
     fails(folder, 2, *words, command=f"{TRAIN} --layers {layers}")
 
 
-def test_fewer_outputs_than_classes(folder):
-    fails(
-        folder,
-        2,
-        "--layers 2,4,2",
-        "3 classes",
-        command="--train --dataset three.csv --model new.bin --layers 2,4,2",
-    )
+# ---------------------------------------------------------------- files
 
-
-def test_a_loss_that_does_not_go_with_the_output_layer(folder):
-    fails(folder, 2, "--loss ce", command=f"{TRAIN} --loss ce")
+MODES = ["--train --model new.bin", "--test --model two.bin", "--predict --model two.bin"]
+ON_MODEL = ["--test --dataset two.csv", "--predict --dataset two.csv", "--info"]
+NOT_WRITTEN = ["missing/new.bin", "two.csv/new.bin", "/proc/new.bin"]
 
 
 @pytest.mark.parametrize(
-    "flags, words",
+    "code, command, words",
     [
-        ("", ["relu", "--activation sigmoid"]),
-        ("--layers 2,4:tanh,1:sigmoid", ["tanh"]),
-        ("--task regression --activation sigmoid", ["linear"]),
+        *((66, f"{mode} --dataset none.csv", ["none.csv"]) for mode in MODES),
+        *((66, f"{mode} --model none.bin", ["none.bin"]) for mode in ON_MODEL),
+        *((65, f"{mode} --model {name}.bin", [f"{name}.bin"]) for mode in ON_MODEL for name in MODELS),
+        *((65, f"--test --dataset two.csv --model {name}.m", [f"{name}.m"]) for name in TEXT_MODELS),
+        (65, "--info --model sub", ["sub", "folder"]),
+        (65, "--test --dataset named.csv --model two.bin", ["named.csv"]),
+        (65, "--test --dataset wide.csv --model two.bin", ["wide.csv", "4 columns", "expected"]),
+        (65, "--predict --dataset wide.csv --model two.bin", ["wide.csv", "4 columns", "expected"]),
+        (65, "--test --dataset other.csv --model three.bin", ["other.csv", "row 3", "yellow"]),
+        (1, "--train --dataset numbers.csv --model new.bin --optimizer sgd --learning_rate 1e30",
+         ["loss is nan at epoch 1", "--learning_rate"]),
+        (73, "--train --dataset two.csv --model sub", ["sub", "folder"]),
+        *((73, f"--train --dataset two.csv --model {path}", ["cannot write", path]) for path in NOT_WRITTEN),
+        (73, f"--predict {ON_TWO} -o missing/p.csv", ["missing/p.csv"]),
     ],
-)
-def test_a_text_model_of_another_network_is_refused_before_training(folder, flags, words):
-    fails(folder, 2, ".m", *words, command=f"--train --dataset two.csv --model new.m {flags}")
-
-
-def test_scaling_is_no_matter_of_testing(folder):
-    fails(folder, 2, "--scaling", command="--test --model two.bin --dataset two.csv --scaling none")
-
-
-# ---------------------------------------------------------------- data
-
-
-def test_a_data_set_that_is_not_there(folder):
-    fails(folder, 66, "none.csv", command="--train --dataset none.csv --model new.bin")
-    fails(folder, 66, "none.csv", command="--test --dataset none.csv --model two.bin")
-    fails(folder, 66, "none.csv", command="--predict --dataset none.csv --model two.bin")
+)  # fmt: skip
+def test_a_file_that_is_not_what_it_should_be_is_named(folder, code, command, words):
+    fails(folder, code, *words, command=command)
 
 
 @pytest.mark.parametrize(
-    "text, words",
+    "data, words",
     [
-        ("", ["empty"]),
-        ("\n\n", []),
-        ("a,b,Class\n", ["header"]),
-        ("a,b,Class\n1,2,0\n3,4\n5,6,1\n", ["row 3", "2 columns", "expected 3"]),
-        ("a,b,Class\n1,2,0\n3,4,1,7\n5,6,1\n", ["row 3", "4 columns", "expected 3"]),
-        ("a,b,Class\n1,2,0\ninf,4,1\n", ["row 3", "column a", "inf"]),
-        ("a,b,Class\n1,2,0\n3,1e999,1\n", ["row 3", "column b", "1e999"]),
-        ("a,b,Class\n1,2,0\n3,4,\n", ["column Class", "only class 0"]),
-        ("a,b,Class\n1,2,\n3,4,\n", ["no row has a target", "gap"]),
-        ("a,b,Class\n1,2,0\n3,4,0\n", ["class 0"]),
-        ("7\n8\n9\n", ["1 column"]),
-        ("\x00\x01\x02\x03\n\x04\n", []),
+        ("empty.csv", ["empty"]),
+        ("blank.csv", []),
+        ("head.csv", ["header"]),
+        ("short.csv", ["row 3", "2 columns", "expected 3"]),
+        ("long.csv", ["row 3", "4 columns", "expected 3"]),
+        ("inf.csv", ["row 3", "column a", "inf"]),
+        ("huge.csv", ["row 3", "column b", "1e999"]),
+        ("gap.csv", ["column Class", "only class 0"]),
+        ("gaps.csv", ["no row has a target", "gap"]),
+        ("same.csv", ["class 0"]),
+        ("thin.csv", ["1 column"]),
+        ("bytes.csv", []),
+        ("cut.csv.gz", []),
+        ("word.csv --strict", ["row 22", "column b", "four"]),
+        ("word.csv --layers 2,1 --reference", ["row 22", "column b", "four"]),
     ],
 )
-def test_a_data_set_that_cannot_be_trained_on(folder, text, words):
-    (folder / "bad.csv").write_text(text)
-    fails(folder, 65, "bad.csv", *words, command="--train --dataset bad.csv --model new.bin")
-
-
-def test_a_word_among_numbers_where_none_may_be(folder):
-    (folder / "bad.csv").write_text("a,b,Class\n" + 20 * "1,2,0\n" + "3,four,1\n")
-    words = "bad.csv", "row 22", "column b", "four"
-    fails(folder, 65, *words, command="--train --dataset bad.csv --model new.bin --strict")
-    fails(folder, 65, *words, command="--train --dataset bad.csv --model new.bin --layers 2,1 --reference")
-
-
-def test_a_cut_gz_file(folder):
-    (folder / "cut.csv.gz").write_bytes(gzip.compress((folder / "two.csv").read_bytes())[:-20])
-    fails(folder, 65, "cut.csv.gz", command="--train --dataset cut.csv.gz --model new.bin")
-
-
-def test_a_target_that_is_not_there(folder):
-    fails(folder, 2, "--target Clas", "did you mean Class?", command=f"{TRAIN} --target Clas")
-    fails(folder, 2, "--target 3", "3 columns", command=f"{TRAIN} --target 3")
-    fails(folder, 2, "--target -4", command=f"{TRAIN} --target -4")
-
-
-def test_data_with_another_number_of_columns_than_the_model(folder):
-    (folder / "wide.csv").write_text("a,b,c,d\n1,2,3,0\n4,5,6,1\n")
-    fails(folder, 65, "wide.csv", command="--test --dataset wide.csv --model two.bin")
-    (folder / "wide.csv").write_text("1,2,3,0\n4,5,6,1\n")
-    for mode in ("--test", "--predict"):
-        fails(
-            folder,
-            65,
-            "wide.csv",
-            "4 columns",
-            "expected",
-            command=f"{mode} --dataset wide.csv --model two.bin",
-        )
-
-
-def test_a_class_that_the_model_does_not_know(folder):
-    (folder / "other.csv").write_text("x,y,colour\n1,2,red\n3,4,yellow\n")
-    fails(folder, 65, "other.csv", "row 3", "yellow", command="--test --dataset other.csv --model three.bin")
-
-
-def test_numbers_that_run_away_while_training(folder):
-    line = fails(
-        folder,
-        1,
-        "loss",
-        "--learning_rate",
-        command="--train --dataset numbers.csv --model new.bin --optimizer sgd --learning_rate 1e30",
-    )
-    assert "nan" in line or "inf" in line
-
-
-# ---------------------------------------------------------------- model files
-
-
-@pytest.mark.parametrize("mode", ["--test --dataset two.csv", "--predict --dataset two.csv", "--info"])
-def test_a_model_that_is_not_there(folder, mode):
-    fails(folder, 66, "none.bin", command=f"{mode} --model none.bin")
-
-
-@pytest.mark.parametrize("mode", ["--test", "--predict --dataset two.csv", "--info"])
-def test_models_that_are_cut_corrupted_or_foreign(folder, mode):
-    good = (folder / "two.bin").read_bytes()
-    damaged = {
-        "empty": b"",
-        "cut": good[:-1],
-        "longer": good + b"\0",
-        "flipped": good[:-9] + bytes([good[-9] ^ 1]) + good[-8:],
-        "table": (folder / "two.csv").read_bytes(),
-        "pickle": b"\x80\x04\x95\x10\x00\x00\x00\x00\x00\x00\x00cos\nsystem\n.",
-        "gzip": gzip.compress(good),
-    }
-    for name, content in damaged.items():
-        (folder / f"{name}.bin").write_bytes(content)
-        fails(folder, 65, f"{name}.bin", command=f"{mode} --model {name}.bin")
-
-
-def test_text_models_that_are_cut_or_wrong(folder):
-    good = (folder / "two.m").read_text()
-    for name, content in {
-        "cut": good[:-3],
-        "short": good[: good.rindex("\n", 0, -1) + 1],
-        "word": good.replace("60", "x", 1),
-    }.items():
-        (folder / f"{name}.m").write_text(content)
-        fails(folder, 65, f"{name}.m", command=f"--test --dataset two.csv --model {name}.m")
-
-
-def test_a_folder_is_no_model_and_no_target(folder):
-    (folder / "sub").mkdir()
-    fails(folder, 65, "sub", "folder", command="--info --model sub")
-    fails(folder, 73, "sub", "folder", command="--train --dataset two.csv --model sub")
-
-
-# ---------------------------------------------------------------- targets that cannot be written
-
-
-def test_a_model_that_cannot_be_written_is_said_before_training(folder):
-    for path in ("missing/new.bin", "two.csv/new.bin", "/proc/new.bin"):
-        line = fails(folder, 73, path, command=f"--train --dataset two.csv --model {path}")
-        assert "cannot write" in line
-
-
-def test_predictions_that_cannot_be_written(folder):
-    fails(folder, 73, "missing/p.csv", command="--predict --dataset two.csv --model two.bin -o missing/p.csv")
-
-
-def test_what_is_read_is_not_overwritten(folder):
-    fails(folder, 2, "two.csv", command="--train --dataset two.csv --model two.csv")
-    fails(folder, 2, "two.csv", command="--predict --dataset two.csv --model two.bin -o two.csv")
-    for file in ("two.csv", "two.bin"):
-        fails(folder, 2, file, command=f"--test --dataset two.csv --model two.bin --report {file}")
-    fails(folder, 2, "--history h: the same file as --trace", command=f"{TRAIN} --trace h --history h")
-    fails(folder, 2, "two.bin", command="--predict --dataset two.csv --model two.bin -o two.bin")
+def test_a_data_set_that_cannot_be_trained_on(folder, data, words):
+    fails(folder, 65, data.split()[0], *words, command=f"--train --model new.bin --dataset {data}")

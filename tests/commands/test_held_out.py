@@ -2,12 +2,7 @@
 
 import shutil
 
-from support.command_line import (
-    ONE,
-    run,
-    succeed,
-    write_two_classes,
-)
+from support.command_line import ONE, run, succeed, write_two_classes
 
 
 def test_the_rows_that_were_held_out_are_tested_where_the_data_was(trained, tmp_path_factory, monkeypatch):
@@ -48,18 +43,7 @@ def test_a_model_that_held_nothing_out_asks_for_data(two):
 
 
 def test_reference_tests_all_rows(two):
-    succeed(
-        "--train",
-        "--reference",
-        "--dataset",
-        "two.csv",
-        "--model",
-        "m.bin",
-        "--layers",
-        "2,4,1",
-        "--epochs",
-        1,
-    )
+    succeed("--train", "--reference", "--dataset", "two.csv", "--model", "m.bin", "--layers", "2,4,1", "--epochs", 1)
     assert succeed("--test", "--model", "m.bin", "--reference", "--json").json["rows"] == 60
     assert succeed("--test", "--model", "m.bin", "--json").json["rows"] == 60
 
@@ -84,19 +68,7 @@ def test_the_target_column_of_a_file_without_names_is_remembered(folder):
     write_two_classes(folder / "last.csv", header=False)
     rows = [line.split(",") for line in (folder / "last.csv").read_text().split()]
     (folder / "first.csv").write_text("".join(f"{label},{a},{b}\n" for a, b, label in rows))
-    succeed(
-        *ONE,
-        "--dataset",
-        "first.csv",
-        "--target",
-        0,
-        "--model",
-        "m.bin",
-        "--epochs",
-        30,
-        "--learning_rate",
-        0.01,
-    )
+    succeed(*ONE, "--dataset", "first.csv", "--target", 0, "--model", "m.bin", "--epochs", 30, "--learning_rate", 0.01)
     whole = succeed("--test", "--model", "m.bin", "--dataset", "first.csv", "--json").json
     assert whole["tp"] + whole["fn"] == 20
     assert succeed("--test", "--model", "m.bin", "--json").json["rows"] == 12

@@ -13,19 +13,11 @@ from hypothesis import strategies as st
 from sklearn import metrics
 from support.figures import close, dataset, judged_rows, network, report_of
 
-from nn.core.metrics import (
-    _FORMULAS,
-    checked_weights,
-    confusion_matrix,
-    decide,
-    metric,
-    metrics_of,
-    r2,
-)
+from nn.core.metrics import _FORMULAS, checked_weights, confusion_matrix, decide, metric, metrics_of, r2
 from nn.nn_aux import METRICS
 from nn.test import binary_report, multiclass_report, regression_report
 from nn.test import test as evaluate  # under another name, pytest would collect it
-from nn.train.validation import Monitor
+from nn.train.options import Monitor
 from nn.utils import DataError, UsageError
 
 # ---------------------------------------------------------------- several classes
@@ -77,11 +69,7 @@ def test_a_multiclass_report_worked_by_hand(warnings_of):
         {"class": "b", "precision": close(2 / 3), "recall": 1.0, "f1": close(4 / 5), "support": 2},
         {"class": "c", "precision": 0.0, "recall": 0.0, "f1": 0.0, "support": 0},
     ]
-    assert report["macro"] == {
-        "precision": close(5 / 9),
-        "recall": close(1 / 2),
-        "f1": close((2 / 3 + 4 / 5) / 3),
-    }
+    assert report["macro"] == {"precision": close(5 / 9), "recall": close(1 / 2), "f1": close((2 / 3 + 4 / 5) / 3)}
     assert warnings_of() == [
         "set to 0 (denominator 0): precision of c (never predicted); recall of c (not in the data); f1 of c (neither)"
     ]

@@ -1,7 +1,5 @@
 """Thresholds by rules against a search over all cut-offs; temperatures against SciPy; both kept and used."""
 
-import json
-
 import numpy as np
 import pytest
 from hypothesis import given
@@ -16,7 +14,7 @@ from nn.core.metrics import confusion_counts, decide, metric, precision, recall
 from nn.core.thresholds import best_threshold, cut_offs
 from nn.nn_aux import THRESHOLD_RULES
 from nn.settings.values import threshold_rules
-from nn.train.decision import decide_by, decide_on
+from nn.train.decision import decide_by, judged
 from nn.train.options import options_of
 from nn.utils import DataError, NnError, UsageError
 
@@ -29,21 +27,13 @@ def fbeta_of(counts, beta):
     return part / whole if whole else 0.0
 
 
-def precision_of(counts):
-    return precision(counts)
-
-
-def recall_of(counts):
-    return recall(counts)
-
-
 GOALS = {  # rule -> (what is to be as large as possible, which cut-offs are allowed)
     "f1": (lambda c: fbeta_of(c, 1), lambda c: True),
     "fbeta=2": (lambda c: fbeta_of(c, 2), lambda c: True),
     "fbeta=0.5": (lambda c: fbeta_of(c, 0.5), lambda c: True),
-    "precision=0.3": (recall_of, lambda c: precision_of(c) >= 0.3 and c.tp + c.fp > 0),
-    "recall=0.8": (precision_of, lambda c: recall_of(c) >= 0.8),
-    "recall=1": (precision_of, lambda c: recall_of(c) >= 1),
+    "precision=0.3": (recall, lambda c: precision(c) >= 0.3 and c.tp + c.fp > 0),
+    "recall=0.8": (precision, lambda c: recall(c) >= 0.8),
+    "recall=1": (precision, lambda c: recall(c) >= 1),
     "cost=1:5": (lambda c: -(c.fp + 5 * c.fn), lambda c: True),
     "cost=3:1": (lambda c: -(3 * c.fp + c.fn), lambda c: True),
     "cost=0:1": (lambda c: -c.fn, lambda c: True),
@@ -84,10 +74,9 @@ def test_every_rule_has_a_goal():
     assert {rule.partition("=")[0] for rule in GOALS} == set(THRESHOLD_RULES)
 
 
-@pytest.mark.parametrize("weighted", [False, True])
 @pytest.mark.parametrize("rule", GOALS)
-@given(rows=rows_of_two)
-def test_a_rule_finds_what_a_search_over_all_cut_offs_finds(rule, weighted, rows):
+@given(rows=rows_of_two, weighted=st.booleans())
+def test_a_rule_finds_what_a_search_over_all_cut_offs_finds(rule, rows, weighted):
     labels, scores, weights = map(np.array, zip(*rows, strict=True))
     if weighted:
         check_best(rule, labels, scores.astype(np.float64), weights)
@@ -284,13 +273,12 @@ def test_only_training_rows_choose_the_threshold(two):
     assert net.threshold == best_threshold("f1", ds.y[rows], net.predict(ds.x[rows])[:, 0])
 
 
-def test_a_threshold_of_a_number_leaves_the_model_as_it_was(two):
-    train("--threshold", 0.5)
-    first = (two / "m.bin").read_bytes()
-    train()
-    assert (two / "m.bin").read_bytes() == first
-    train("--calibrate", "none")
-    assert (two / "m.bin").read_bytes() == first
+def test_what_is_usual_leaves_the_model_as_it_was(two):
+    models = []
+    for flags in ((), ("--threshold", 0.5), ("--calibrate", "none")):
+        train(*flags)
+        models.append((two / "m.bin").read_bytes())
+    assert models == models[:1] * 3
 
 
 def test_a_rule_changes_nothing_but_the_threshold(two):
@@ -302,13 +290,6 @@ def test_a_rule_changes_nothing_but_the_threshold(two):
         assert np.array_equal(array, by_rule.parameters()[name])
     differing = {name for name, value in plain.metadata().items() if by_rule.metadata()[name] != value}
     assert differing == {"threshold", "config"}
-
-
-def test_rules_stand_in_configuration_files(two):
-    (two / "c.json").write_text(json.dumps({"threshold": "recall=0.9", "epochs": 2}))
-    succeed(*ONE, "--dataset", "two.csv", "--model", "m.bin", "--config", "c.json", "-q")
-    info = succeed("--info", "--model", "m.bin", "--json").json
-    assert info["config"]["threshold"] == "recall=0.9" and info["threshold"] != 0.5
 
 
 @pytest.mark.parametrize("mode", ["--test", "--predict"])
@@ -360,7 +341,7 @@ def calibrated_network(data, layers, **more):
     nn.train(net, data, epochs=30, learning_rate=0.05, holdout=0.5, **more)
     rows = nn.ds.split_holdout(data, 0.5, 0)[1]
     given = {"holdout": 0.5, "calibrate": "temperature"} | more
-    return net, decide_on(net, data, rows, options_of(net, data, given)), rows
+    return net, decide_by(net, options_of(net, data, given), *judged(net, data, rows)), rows
 
 
 def test_calibration_is_kept_in_the_model_and_told(two):

@@ -52,7 +52,7 @@ def test_pieces_are_the_rows_of_the_whole(tmp_path, seed, monkeypatch):
         )
         table = CsvSource([path], path).read(wanted)
         read += found[0] is not None  # else a cut lies within quotes
-        assert table.sha256.text == whole.sha256.text and len(table) == len(whole)
+        assert table.sha256.sha256 == whole.sha256.sha256 and len(table) == len(whole)
         np.testing.assert_array_equal(table.numbers, whole.numbers)
         for place, column in whole.columns.items():
             again = table.columns[place]

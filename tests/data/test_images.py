@@ -110,8 +110,8 @@ def test_damaged_idx_files(write):
     def images(data, name="x-images-idx3-ubyte"):
         return write(name, data)
 
-    assert "magic number 0x00000703, expected 0x00000803" in failure(images(b"\0\0\x07" + whole[3:]))
-    assert "magic number 0x03080000" in failure(images(b"\3\x08\0\0" + whole[4:]))
+    for begin in (b"\0\0\x07\3", b"\3\x08\0\0"):
+        assert "the file is cut or in another format" in failure(images(begin + whole[4:]))
     assert "only 239 bytes, expected 240 for the 12x5x4 values" in failure(images(whole[:-1]))
     assert "ends within its header" in failure(images(whole[:9]))
     assert "more bytes, expected 240" in failure(images(whole + b"\0"))
@@ -120,6 +120,8 @@ def test_damaged_idx_files(write):
     assert "labels (magic number 0x00000801), expected images" in failure(labels)
     labels.write_bytes(idx(LABELS[:11]))
     assert "11 labels, expected 12" in failure(images(whole), names=labels)
+    labels.write_bytes(b"\0\0\x07\1" + idx(LABELS)[4:])
+    assert "magic number 0x00000701, expected 0x00000803" in failure(images(whole), names=labels)
     labels.write_bytes(idx(PIXELS))
     assert "expected whole numbers" in failure(images(whole), names=labels)
     labels.unlink()

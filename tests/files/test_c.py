@@ -26,15 +26,7 @@ from support.command_line import environment, succeed
 from support.command_line import run as run_nn
 from support.distances import relative_distance
 from support.mixed_table import read_raw
-from support.networks import (
-    ALONE,
-    STACKS,
-    TABLES,
-    fill,
-    members_with_and_without_an_encoding,
-    network,
-    with_activation,
-)
+from support.networks import ALONE, STACKS, TABLES, fill, network, with_activation
 
 import nn
 from nn.files.export import c_file, c_text
@@ -80,23 +72,6 @@ def test_constants_come_back_as_they_were(dtype):
 # ---------------------------------------------------------------- tables, against --predict
 
 
-@pytest.mark.parametrize("target, flags", [
-    ("two", []),
-    ("two", ["--networks", "3", "--validation", "0.2", "--threshold", "f1", "--calibrate", "temperature"]),
-    ("two", ["--folds", "3", "--layers", "auto,9:gelu,1"]),
-    ("three", ["--validation", "0.2", "--calibrate", "temperature"]),
-    ("three", ["--networks", "2", "--scaling", "normalization", "--drop", "place,when"]),
-    ("number", ["--networks", "2", "--drop", "when"]),
-    ("number", ["--number_embedding", "waves6"]),
-    ("two", ["--networks", "2", "--number_embedding", "waves5:0.7", "--layers", "auto,5:silu,1"]),
-    ("number", ["--number_embedding", "pieces4", "--missing", "red,none"]),
-])  # fmt: skip
-def test_tables_with_every_kind_of_column(target, flags, tables, folder):
-    old, new = tables(target)
-    trained(folder, old, *flags)
-    check_program(folder, new)
-
-
 def test_these_tables_have_every_kind_of_column_that_is_exported(tables, folder):
     trained(folder, tables("two")[0])
     assert {encoder.kind for encoder in nn.Model.load(folder / "m.bin").network.encoding.encoders} == set(EXPORTED)
@@ -107,12 +82,6 @@ def test_float64_tables_have_the_bits_of_seq(flags, tables, folder):
     old, new = tables("number")
     trained(folder, old, "--dtype", "float64", "--drop", "when", *flags)
     check_program(folder, new, 0, "seq")
-
-
-def test_numbers_as_they_are(tables, folder):
-    old, new = tables("number")
-    trained(folder, old, "--scaling", "none", "--numbers", "label", "--categories", "truth")
-    check_program(folder, new, backend="seq")  # sums of millions, which backend omp adds up as float32
 
 
 def test_cycles_of_dates_in_float64(tables, folder):
@@ -148,13 +117,6 @@ def test_times_of_one_morning(folder):
     (folder / "old.csv").write_text("\n".join(["when,size,goal", *rows]))
     trained(folder, folder / "old.csv", "--backend", "seq")
     check_program(folder, folder / "old.csv", backend="seq")
-
-
-def test_gaps_and_words_that_training_did_not_have(tables, folder):
-    old, new = tables("two", gaps=0)
-    new.write_text(new.read_text(encoding="utf-8").replace("green", "purple"), encoding="utf-8")
-    trained(folder, old)
-    check_program(folder, new)
 
 
 @pytest.mark.parametrize("name, target, flags", [
@@ -205,51 +167,6 @@ def test_a_time_that_a_float_would_blur(folder):
     library = Library.of(net, folder / "m.c")
     assert relative_distance(library.predict(x, double=True), net.predict(ds.x)) < SINGLE
     assert relative_distance(library.predict(x), net.predict(ds.x)) < 0.1  # a float holds two minutes
-
-
-def test_a_text_model_of_the_original(folder):
-    ds = nn.load(np.random.default_rng(1).normal(size=(50, 3)).round(2), y=np.arange(50) % 2)
-    net = nn.Network("3,4:sigmoid,1:sigmoid", "binary", dtype="float64")
-    nn.train(net, ds, epochs=2)
-    net.export(folder / "m.m")
-    again = nn.Model.load(folder / "m.m", backend="seq").network
-    succeed("--export", "--model", folder / "m.m", "-o", folder / "m.c", "-q")
-    x = ds.x.astype(np.float64)
-    assert Library.of(again, folder / "m.c").predict(x).tobytes() == again.predict(x).tobytes()
-
-
-@pytest.mark.parametrize("scaling", ["pixel", "standardization"])
-def test_images_of_bytes(scaling, folder):
-    rng = np.random.default_rng(4)
-    x = rng.integers(0, 256, size=(60, 3, 6, 6)).astype(np.uint8)
-    ds = nn.Dataset(x, np.array(["cat", "dog", "eel"])[rng.integers(3, size=60)], "multiclass")
-    net = nn.Network.for_data(ds, "auto,conv4:silu,maxpool2,3", dtype="float64", backend="seq")
-    nn.train(net, ds, epochs=1, scaling=scaling)
-    nn.export(net, folder / "m.c")
-    library = Library.of(net, folder / "m.c")
-    out = library.predict(x)
-    assert out.tobytes() == net.predict(x).tobytes()
-    assert [library.label(row) for row in out] == [ds.classes[k] for k in out.argmax(axis=1)]
-
-
-def test_members_with_and_without_an_encoding(folder):
-    x, nets = members_with_and_without_an_encoding("seq")
-    for number, net in enumerate(nets):
-        nn.export(net, folder / f"{number}.c")
-        out = Library.of(net, folder / f"{number}.c").predict(x)
-        assert relative_distance(out, net.predict(x)) < SINGLE
-
-
-def test_predictions_that_are_clipped(folder):
-    x = np.random.default_rng(3).normal(size=(200, 2))
-    ds = nn.load(x, y=np.column_stack([9 * x[:, 0] + 50, x[:, 1]]))
-    net = nn.Network.for_data(ds, backend="seq")
-    nn.train(net, ds, epochs=2, clip=True)
-    nn.export(net, folder / "m.c")
-    far = (100 * x).astype(np.float32)
-    out, wanted = Library.of(net, folder / "m.c").predict(far), net.predict(far)
-    assert relative_distance(out, wanted) < SINGLE
-    assert (wanted == wanted.max(axis=0)).sum() > 10  # at the bounds
 
 
 # ---------------------------------------------------------------- the interface
@@ -439,31 +356,11 @@ def test_one_row_takes_a_small_part_of_the_time_that_onnxruntime_takes():
 # ---------------------------------------------------------------- what is written, what is refused
 
 
-def test_the_same_model_gives_the_same_bytes(folder):
-    net = network("7,5:tanh,3", dtype="float32")
-    nn.export(net, folder / "a.c")
-    text = (folder / "a.c").read_bytes()
-    nn.export(net, folder / "a.c")
-    assert (folder / "a.c").read_bytes() == text
-
-
-def test_what_cannot_be_exported_is_told(folder):
+def test_numbers_that_are_not_finite_are_refused(folder):
     net = network("4,3", dtype="float32")
-    net.export(folder / "m.bin")
-    for output, code, told in [
-        ("m.cpp", 2, "the suffix .cpp, expected .onnx or .c"),
-        ("absent/m.c", 73, "no folder"),
-    ]:
-        result = run_nn("--export", "--model", folder / "m.bin", "-o", folder / output)
-        assert (result.code, told in result.err) == (code, True), result.err
-        assert not (folder / output).exists()
     net.set_parameters({"layer0.bias": np.array([0, np.nan, 0])})
     with pytest.raises(nn.UsageError, match="m.c: layer0.bias has values that are not finite"):
         nn.export(net, folder / "m.c")
-    net = network("mixed,5", dtype="float32")
-    for suffix in ("c", "onnx"):
-        with pytest.raises(nn.UsageError, match="first layer, embedding"):
-            nn.export(net, folder / f"m.{suffix}")
 
 
 def test_a_very_long_word_is_refused(folder):
@@ -472,13 +369,6 @@ def test_a_very_long_word_is_refused(folder):
     succeed("--train", "--dataset", folder / "old.csv", "--model", folder / "m.bin", "--epochs", 1, "-q")
     result = run_nn("--export", "--model", folder / "m.bin", "-o", folder / "m.c")
     assert (result.code, "column word: a value of 4001 bytes, expected at most 4000" in result.err) == (2, True)
-
-
-def test_a_device_or_a_pipe_is_refused(folder):
-    network("4,3").export(folder / "m.bin")
-    (folder / "link.c").symlink_to("/dev/null")
-    result = run_nn("--export", "--model", folder / "m.bin", "-o", folder / "link.c")
-    assert (result.code, "a device" in result.err) == (73, True)
 
 
 def test_every_part_of_the_code_is_decided_on(folder):

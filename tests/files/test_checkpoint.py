@@ -103,19 +103,14 @@ def test_a_signal_in_the_middle_of_an_epoch_saves_the_state_where_it_is(folder, 
 
 @pytest.mark.parametrize(
     "signum, saving, code",
-    [
-        (signal.SIGTERM, True, 75),
-        (signal.SIGUSR1, True, 75),
-        (signal.SIGINT, True, 130),
-        (signal.SIGUSR1, False, 143),
-    ],
+    [(signal.SIGTERM, True, 75), (signal.SIGUSR1, True, 75), (signal.SIGINT, True, 130), (signal.SIGUSR1, False, 143)],
 )
 def test_a_signal_while_the_data_is_read_loses_nothing(folder, monkeypatch, signum, saving, code):
     def endless_reading(*_):
         os.kill(os.getpid(), signum)
         time.sleep(60)
 
-    monkeypatch.setattr(nn.commands.train, "_load_training_data", endless_reading)
+    monkeypatch.setattr("nn.train.fit.training_data", endless_reading)
     (folder / "c.ck").write_bytes(b"as it was")
     result = run(*SMALL, "--model", "m.bin", *(["--checkpoint", "c.ck"] if saving else []))
     assert result.code == code
@@ -153,17 +148,9 @@ def image_data(rows=120):
 
 CASES = {
     "adam": (dense_data, {"layers": "5,8,dropout0.3,1"}, {}),
-    "momentum": (
-        dense_data,
-        {"layers": "5,8,1"},
-        {"optimizer": "sgd", "momentum": 0.9, "learning_rate": 0.1},
-    ),
+    "momentum": (dense_data, {"layers": "5,8,1"}, {"optimizer": "sgd", "momentum": 0.9, "learning_rate": 0.1}),
     "plain sgd": (dense_data, {"layers": "5,8,1", "dtype": "float64"}, {"optimizer": "sgd", "holdout": 0.0}),
-    "reference": (
-        dense_data,
-        {"layers": "5,4,1", "reference": True},
-        {"learning_rate": 0.1, "batch_number": 7},
-    ),
+    "reference": (dense_data, {"layers": "5,4,1", "reference": True}, {"learning_rate": 0.1, "batch_number": 7}),
     "regression": (lambda: dense_data("regression"), {"layers": "5,8,2"}, {"schedule": "cosine"}),
     "conv": (image_data, {"layers": CONV[1]}, {}),
 }
@@ -228,7 +215,7 @@ def test_a_training_stopped_after_every_few_batches_ends_in_the_same_bytes(tmp_p
 
 
 def test_a_stop_in_the_middle_of_the_validation_is_exact_too(tmp_path, monkeypatch):
-    monkeypatch.setattr(sys.modules["nn.train.rows"], "VALIDATION_ROWS", 8)
+    monkeypatch.setattr(sys.modules["nn.train.member"], "VALIDATION_ROWS", 8)
     ds = dense_data()
     peace = nn.Network("5,8,1", task="binary")
     expected = nn.train(peace, ds, epochs=3)

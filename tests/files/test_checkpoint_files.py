@@ -46,13 +46,7 @@ def resume(*more, file="c.ck"):
 def test_the_model_does_not_show_that_checkpoints_were_taken(saved):
     succeed(*SMALL, "--model", "without.bin")
     assert (saved / "m.bin").read_bytes() == (saved / "without.bin").read_bytes()
-    assert sorted(path.name for path in saved.iterdir()) == [
-        "c.ck",
-        "images.npz",
-        "m.bin",
-        "two.csv",
-        "without.bin",
-    ]
+    assert sorted(path.name for path in saved.iterdir()) == ["c.ck", "images.npz", "m.bin", "two.csv", "without.bin"]
 
 
 def test_resuming_a_finished_training_writes_its_model_again(saved):
@@ -210,11 +204,7 @@ def test_other_data_is_refused(saved):
     [
         (["--resume", "auto"], 2, "--resume auto needs --checkpoint FILE"),
         (["--checkpoint_every", 2], 2, "--checkpoint_every needs --checkpoint FILE"),
-        (
-            ["--checkpoint", "c.ck", "--checkpoint_every", 0],
-            2,
-            "--checkpoint_every 0: expected a whole number",
-        ),
+        (["--checkpoint", "c.ck", "--checkpoint_every", 0], 2, "--checkpoint_every 0: expected a whole number"),
         (["--checkpoint", "m.bin"], 2, "--checkpoint m.bin: the same file as --model"),
         (["--checkpoint", "./two.csv"], 2, "./two.csv is both input and output"),
         (["--resume", "none.ck"], 66, "none.ck: no such checkpoint; leave out --resume to start afresh"),

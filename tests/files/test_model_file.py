@@ -9,7 +9,7 @@ import struct
 import numpy as np
 import pytest
 import safetensors.numpy
-from hypothesis import HealthCheck, given
+from hypothesis import given
 from hypothesis import strategies as st
 from support.command_line import ONE, run, succeed
 from support.effort import examples
@@ -155,20 +155,6 @@ def test_every_flipped_bit_is_refused(saved, tmp_path):
             file.seek(position)
             file.write(bytes([byte]))
     model_file.load(saved)
-
-
-@examples(300, suppress_health_check=[HealthCheck.function_scoped_fixture])
-@given(position=st.integers(0, 10**6), value=st.integers(1, 255))
-def test_every_changed_byte_is_refused(saved, position, value):
-    content = saved.read_bytes()
-    position %= len(content)
-    with open(saved, "r+b") as file:
-        file.seek(position)
-        file.write(bytes([content[position] ^ value]))
-        file.flush()
-        error_of(saved)
-        file.seek(position)
-        file.write(content[position : position + 1])
 
 
 def test_every_cut_and_every_appended_byte_is_refused(saved, tmp_path):
@@ -372,30 +358,25 @@ def test_a_number_that_is_not_finite_is_refused_in_both_directions(tmp_path, num
 
 
 @pytest.mark.parametrize(
-    "entry",
+    "entries",
     [
-        {"dtype": "F32", "shape": [1], "data_offsets": [0, 8]},
-        {"dtype": "F32", "shape": [2], "data_offsets": [4, 0]},
-        {"dtype": "F32", "shape": [2], "data_offsets": [2**63, 2**64]},
-        {"dtype": "F32", "shape": [2**62, 2**62], "data_offsets": [0, 8]},
-        {"dtype": "F32", "shape": [10**12], "data_offsets": [0, 4 * 10**12]},
-        {"dtype": "F32", "shape": [-2], "data_offsets": [0, 8]},
-        {"dtype": "F32", "shape": "2", "data_offsets": [0, 8]},
-        {"dtype": "F99", "shape": [2], "data_offsets": [0, 8]},
-        {"dtype": "F32", "shape": [2]},
-        7,
+        [{"dtype": "F32", "shape": [1], "data_offsets": [0, 8]}],
+        [{"dtype": "F32", "shape": [2], "data_offsets": [4, 0]}],
+        [{"dtype": "F32", "shape": [2], "data_offsets": [2**63, 2**64]}],
+        [{"dtype": "F32", "shape": [2**62, 2**62], "data_offsets": [0, 8]}],
+        [{"dtype": "F32", "shape": [10**12], "data_offsets": [0, 4 * 10**12]}],
+        [{"dtype": "F32", "shape": [-2], "data_offsets": [0, 8]}],
+        [{"dtype": "F32", "shape": "2", "data_offsets": [0, 8]}],
+        [{"dtype": "F99", "shape": [2], "data_offsets": [0, 8]}],
+        [{"dtype": "F32", "shape": [2]}],
+        [7],
+        [{"dtype": "F32", "shape": [2], "data_offsets": [0, 8]}] * 2,  # they overlap
     ],
 )
-def test_tensor_entries_that_lie_about_their_place_are_refused(tmp_path, entry):
+def test_tensor_entries_that_lie_about_their_place_are_refused(tmp_path, entries):
     text = unsealed_text(small_model()[1])
-    content = container(json.dumps({"__metadata__": {"nn": text}, "layer0.weight": entry}).encode(), b"\0" * 8)
-    assert "SHA-256" not in refused(tmp_path / "x.bin", sealed(content))
-
-
-def test_overlapping_tensors_are_refused(tmp_path):
-    text = unsealed_text(small_model()[1])
-    entry = {"dtype": "F32", "shape": [2], "data_offsets": [0, 8]}
-    content = container(json.dumps({"__metadata__": {"nn": text}, "a": entry, "b": entry}).encode(), b"\0" * 8)
+    told = {"__metadata__": {"nn": text}, **{f"layer{number}.weight": entry for number, entry in enumerate(entries)}}
+    content = container(json.dumps(told).encode(), b"\0" * 8)
     assert "SHA-256" not in refused(tmp_path / "x.bin", sealed(content))
 
 
@@ -404,11 +385,8 @@ def test_a_missing_model_file_and_a_folder_are_said_so(tmp_path):
         model_file.load(tmp_path / "none.bin")
     with pytest.raises(DataError, match="folder"):
         model_file.load(tmp_path)
-
-
-def test_an_endless_device_is_not_read():
     with pytest.raises(DataError, match="not a file"):
-        model_file.load("/dev/zero")
+        model_file.load("/dev/zero")  # which has no end
 
 
 def test_a_failed_save_leaves_the_old_file_and_no_other(saved, tmp_path):
@@ -439,14 +417,6 @@ def text(tmp_path):
 def text_refused(path, content: str | bytes) -> str:
     path.write_bytes(content if isinstance(content, bytes) else content.encode())
     return error_of(path, text_model.load)
-
-
-def test_text_keeps_every_bit_of_a_float64(text):
-    sizes, biases, weights = text_model.load(text)
-    assert sizes == SIZES
-    for loaded, saved in zip(biases + weights, BIASES + WEIGHTS, strict=True):
-        assert loaded.shape == saved.shape
-        assert loaded.tobytes() == saved.tobytes()
 
 
 def test_text_with_six_decimals_has_the_layout_of_the_original(tmp_path):

@@ -1,4 +1,4 @@
-"""Models that version 0.1 wrote load and predict what they did then; `version-0.1/` holds them and its predictions."""
+"""Models that version 0.1 wrote load and predict what they did then; `version-0.1/` has them, and ten rows of each."""
 
 import csv
 from pathlib import Path
@@ -30,8 +30,8 @@ def test_predictions_are_those_of_then(model, backend):
     found = table(succeed("--predict", *arguments).out.splitlines())
     with open(FOLDER / f"{Path(model).stem}.predicted.csv", newline="") as file:
         expected = table(file)
-    assert found[0] == expected[0] and len(found) == len(expected)
-    for one, other in zip(found[1:], expected[1:], strict=True):
+    assert found[0] == expected[0]
+    for one, other in zip(found[1 : len(expected)], expected[1:], strict=True):  # those of the first rows are kept
         for a, b in zip(one, other, strict=True):
             try:
                 np.testing.assert_allclose(float(a), float(b), rtol=1e-5)  # backends add up in their own order

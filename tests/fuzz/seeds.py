@@ -14,7 +14,7 @@ from pathlib import Path
 import numpy as np
 
 import nn
-from nn.study import results, trials
+from nn.study import results
 
 SPLIT = b"\n<|>\n"  # between the parts of an input that is several files
 MIXED = b'id,colour,size,day,ok,Class\n1,red,2.5,2024-01-31,yes,x\n2,"b ""l""",,2024-02-29 23:59,no,y\n' + b"".join(
@@ -262,10 +262,6 @@ def results_lines() -> list[bytes]:
     done = {"status": "ok", "backend": "omp", "layers": "2,3:relu,1", "kind": "dense", "gpus": "1"}
     ok = ["entry" if name == "entry" else done.get(name, "2") for name in results.COLUMNS]
     return [_lines(results.COLUMNS, *ok), _lines(results.COLUMNS, '"a,""b"', "1e999", "nan")]
-
-
-def trials_lines() -> list[bytes]:
-    return [_lines(trials.COLUMNS, "1", "2.5", "", "adam"), _lines(trials.COLUMNS, '"a,""b"', "1e999", "nan")]
 
 
 def series() -> list[bytes]:

@@ -28,7 +28,7 @@ from nn.data import kinds, loading
 from nn.data.column import Column
 from nn.layers import parse, to_spec
 from nn.settings import flags
-from nn.study import plan, results, solar, sweep, sweep_page, trials
+from nn.study import plan, results, solar, sweep, sweep_page
 from nn.study.page import html_of
 from nn.terminal import config, tables
 from nn.utils import DataError, UsageError
@@ -260,7 +260,7 @@ def _apply_config(path: Path) -> None:
     """Read a configuration as `nn --train --config FILE` does."""
     given = SimpleNamespace(**{flag.name: None if flag.value else False for flag in flags.FLAGS})
     given.config, given.train = str(path), True
-    config.apply_config(given, flags.FLAGS, flags.MODES, flags.GONE)
+    config.apply_config(given)
 
 
 def _read_plan(path: Path) -> None:
@@ -275,12 +275,6 @@ def _read_results(path: Path) -> None:
     html_of(sweep_page.of_results(rows))
     with contextlib.redirect_stdout(io.StringIO()):
         sweep.report(rows)
-
-
-def _read_trials(path: Path) -> None:
-    trials.is_trials(str(path))
-    html_of(sweep_page.of_trials(trials.read_trials(str(path))))
-    trials.append_trials(str(path), [])
 
 
 def _read_series(path: Path) -> None:
@@ -321,7 +315,6 @@ TARGETS = {
     "config": Target(seeds.config, _apply_config, words=JSON_WORDS + TOML_WORDS),
     "plan": Target(seeds.plan, _read_plan, words=(*JSON_WORDS, *TOML_WORDS, b"gpus", b"path", b"series", b"form")),
     "results": Target(seeds.results_lines, _read_results, "input.csv", CSV_WORDS),
-    "trials": Target(seeds.trials_lines, _read_trials, "input.csv", CSV_WORDS),
     "series": Target(seeds.series, _read_series, words=(*CSV_WORDS, SPLIT, b"0001-01-01", b"+23:59")),
 }  # fmt: skip
 

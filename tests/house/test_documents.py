@@ -80,7 +80,7 @@ def blocks(path: Path) -> list[Block]:
 
 
 BLOCKS = [block for path in GUIDES for block in blocks(path)]
-SHELL = [block for block in BLOCKS if block.language == "sh"]
+SHELL = list({block.text: block for block in BLOCKS if block.language == "sh"}.values())  # some stand in two documents
 START = next(block for block in SHELL if block.document == "README.md")
 PYTHON = [block for block in BLOCKS if block.language == "python"]
 
@@ -116,14 +116,17 @@ def write_idx(path: Path, array: np.ndarray) -> None:
 @pytest.fixture
 def stand_ins(folder, datasets) -> Path:
     """The current folder, with small files under the names that the documents use."""
-    for linked in ("datasets", "slurm"):
-        (folder / linked).symlink_to(REPOSITORY / linked)
+    (folder / "slurm").symlink_to(REPOSITORY / "slurm")
+    (folder / "datasets").mkdir()
+    for linked in datasets.iterdir():
+        (folder / "datasets" / linked.name).symlink_to(linked)
     (folder / ".venv" / "bin").mkdir(parents=True)
     (folder / ".venv" / "bin" / "activate").touch()
     (folder / "predict.c").write_text(next(block.text for block in BLOCKS if "int main" in block.text))
-    rows = (datasets / "CC.csv").read_text().splitlines(keepends=True)
-    (folder / "CC.csv").write_text("".join(rows))
-    (folder / "new.csv").write_text("".join(rows[:1] + rows[-500:]))
+    head, *rows = (datasets / "CC.csv").read_text().splitlines(keepends=True)
+    (folder / "datasets" / "CC.csv").unlink()
+    for file in ("CC.csv", "datasets/CC.csv", "new.csv"):
+        (folder / file).write_text("".join([head, *rows[::10]]))
     rng = np.random.default_rng(0)
     lengths = rng.normal(size=(90, 4)) + np.repeat([0, 3, 6], 30)[:, None]
     kinds = np.repeat(["setosa", "versicolor", "virginica"], 30)
@@ -235,11 +238,7 @@ SENTENCES = {  # a pattern -> a sentence that it finds
     r"\b(?:is|are|was|were) none\b": "A name that is none is refused.",
     r"\b(?:tells?|told)(?: \w+){0,3} (?:metrics?|figures?|scores?|loss(?:es)?|errors?)\b": "A test tells the metrics.",
 }
-WORDS = {
-    r"\bgaps?\b": "a missing value",
-    r"\bfigures?\b": "a metric",
-    r"\bwrong use\b": "a usage error",
-}
+WORDS = {r"\bgaps?\b": "a missing value", r"\bfigures?\b": "a metric", r"\bwrong use\b": "a usage error"}
 OWN_WORDS = {"CHANGELOG.md", "docs/developing.md"}  # of former versions; of the code
 
 
@@ -462,4 +461,4 @@ def test_the_json_keys_of_benchmarks_and_sweeps_are_those_of_the_contract(folder
     bench = succeed("--bench", "--case", "cc-b10", "--backend", "omp", "--json", "-q").json
     assert list(bench) == json_keys("bench")
     plan = datasets / "plans" / "smoke.json"
-    assert list(succeed("--sweep", plan, "-o", "r.csv", "--index", 0, "--json").json) == json_keys("sweep")
+    assert list(succeed("--sweep", f"{plan}:0", "-o", "r.csv", "--json").json) == json_keys("sweep")

@@ -158,11 +158,7 @@ def test_philox_gives_the_published_words():
 @pytest.mark.parametrize("backend", BACKENDS)
 @pytest.mark.parametrize(
     "spec",
-    [
-        "7,dropout0.5",
-        "5x3x3,dropout0.25:sigmoid",
-        "17x5x3,conv18k2:tanh,dropout0.3,conv3k2,dropout0.9,flatten,3",
-    ],
+    ["7,dropout0.5", "5x3x3,dropout0.25:sigmoid", "17x5x3,conv18k2:tanh,dropout0.3,conv3k2,dropout0.9,flatten,3"],
 )
 def test_dropout_draws_the_masks_of_the_rule(spec, backend):
     net = network(spec, backend)

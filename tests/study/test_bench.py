@@ -19,7 +19,7 @@ from tests.bench.__main__ import ISAS, limit_isa  # noqa: E402 - of the checkout
 from tests.bench.against import geometric_mean, measure  # noqa: E402
 from tests.bench.compare import MEMORY_TARGET, TARGETS  # noqa: E402
 from tests.bench.growth import WIDTHS, width_case  # noqa: E402
-from tests.bench.known import SIDES  # noqa: E402
+from tests.bench.pack_sides import SIDES  # noqa: E402
 from tests.bench.sides import Nn, needed_bytes  # noqa: E402
 from tests.bench.truth import error, truth  # noqa: E402
 
@@ -151,7 +151,7 @@ def test_a_build_against_itself_takes_about_the_same_time(tmp_path, monkeypatch)
     (tmp_path / "tests").symlink_to(REPOSITORY / "tests")
     (tmp_path / "nn").symlink_to(Path(nn.__file__).parent)
     monkeypatch.setattr("tests.bench.against.ROOT", tmp_path)
-    result = measure(str(tmp_path), ["cc-b10", "cc-forward-1", "product-thin", "width-50"], 1, 3, 0, 0.005)
+    result = measure(str(tmp_path), ["cc-b10", "cc-forward-1", "product-thin", "width-50"], 1, 3, 0.005)
     assert [r["case"] for r in result["results"]] == ["cc-b10", "cc-forward-1", "product-thin", "width-50"]
     assert 0.2 < result["geometric_mean"] < 5
     assert geometric_mean([r["ratio"] for r in result["results"]]) == result["geometric_mean"]
@@ -159,9 +159,9 @@ def test_a_build_against_itself_takes_about_the_same_time(tmp_path, monkeypatch)
 
 def test_another_build_must_be_a_checkout_and_a_case_known(tmp_path):
     with pytest.raises(UsageError, match="expected tests/bench"):
-        measure(str(tmp_path), [], 1, 1, 0)
+        measure(str(tmp_path), [], 1, 1)
     with pytest.raises(UsageError, match="no case solr"):
-        measure(str(REPOSITORY), ["solr"], 1, 1, 0)
+        measure(str(REPOSITORY), ["solr"], 1, 1)
 
 
 @pytest.mark.parametrize("name", ["nn", "nn-alone", "torch-vmap", "torch-batched", "jax"])

@@ -153,9 +153,6 @@ def test_a_picture_has_the_same_bytes_every_time(results, pictures):
 
 def test_axes_have_numbers_that_can_be_read(pictures):
     assert {"10000", "100000", "1", "10"} <= {*texts(pictures["training-time"].svg())}
-    trials = [{"score": 0.5, "metric": "f1", "weight": 1.0, "learning_rate": rate} for rate in (0.001, 0.002, 0.004)]
-    trials = [dict.fromkeys(sweep_page.SETTINGS) | trial for trial in trials]
-    assert {"0.001", "0.002"} <= words(sweep_page.pictures_of_trials(trials))["trials-learning_rate"]
     for low, high in ((0.0, 1.0), (-3e-7, 5e-7), (18e6, 21e6), (5.0, 5.0), (-1e30, 1e30)):
         for log in (False, True):
             line = Line("", [max(low, 1e-3 * log), high or 1.0], [0, 1])

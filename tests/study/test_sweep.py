@@ -164,7 +164,7 @@ def test_the_error_is_the_test_s(swept):
 
 def test_a_sweep_goes_on_where_it_stopped(folder):
     plan = write_plan(folder, SMALL)
-    succeed("--sweep", plan, "-o", "r.csv", "--index", 0, "-q")
+    succeed("--sweep", f"{plan}:0", "-o", "r.csv", "-q")
     first = (folder / "r.csv").read_text()
     assert len(first.splitlines()) == 2
     with open("r.csv", "a") as file:
@@ -181,15 +181,15 @@ def test_a_sweep_goes_on_where_it_stopped(folder):
 
 def test_jobs_of_an_array_may_share_a_file_or_have_their_own(folder):
     plan = write_plan(folder, SMALL)
-    jobs = [start("--sweep", plan, "--index", i, "-o", "shared.csv", "-q") for i in (0, 1)]
+    jobs = [start("--sweep", f"{plan}:{i}", "-o", "shared.csv", "-q") for i in (0, 1)]
     assert [job.wait() for job in jobs] == [0, 0]
     assert sorted(row["index"] for row in sweep.read_results("shared.csv")) == [0, 1]
     for i in (0, 1):
-        succeed("--sweep", plan, "--index", i, "-o", f"own-{i}.csv", "-q")
+        succeed("--sweep", f"{plan}:{i}", "-o", f"own-{i}.csv", "-q")
     collected = sweep.collect("own-*.csv")
     assert [row["index"] for row in collected] == [0, 1]
     assert len(sweep.collect(str(folder))) == 2  # the same entries in three files
-    result = run("--sweep", plan, "--index", 2, "-o", "x.csv")
+    result = run("--sweep", f"{plan}:2", "-o", "x.csv")
     assert result.code == 2 and "2 entries" in result.err
     with pytest.raises(nn.InputNotFound):
         sweep.collect("none-*.csv")

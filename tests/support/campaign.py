@@ -65,7 +65,7 @@ CASES = {
         whole=("m.bin",), timed=("c.ck",), lines=("h.csv",),
     ),
     "train --vary": Case(
-        "--train --dataset two.csv --model m.bin --epochs 2 --networks 2 --vary learning_rate=0.1|0.2 --trials t.csv",
+        "--train --dataset two.csv --model m.bin --epochs 2 --networks 2 --vary learning_rate=0.1|0.2",
         whole=("m.bin",), beside=("t.csv",),
     ),
     "export": Case("--export --model old.bin -o m.onnx", whole=("m.onnx",)),

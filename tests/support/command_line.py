@@ -80,13 +80,7 @@ def environment(**variables) -> dict[str, str]:
 
 def start(*arguments, **options) -> subprocess.Popen:
     """`nn ARGUMENTS` as a process of its own, its output in pipes unless told otherwise."""
-    options = {
-        "stdout": subprocess.PIPE,
-        "stderr": subprocess.PIPE,
-        "text": True,
-        "env": environment(),
-        **options,
-    }
+    options = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True, "env": environment(), **options}
     return subprocess.Popen([sys.executable, "-m", "nn", *map(str, arguments)], **options)
 
 

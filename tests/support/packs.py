@@ -7,7 +7,7 @@ import numpy as np
 import nn
 from nn.nn import Network
 from nn.train.vary import layers_with
-from nn.utils import StopRequest
+from nn.utils import Stopped, StopRequest
 
 SEED = 5
 LAYERS = {"binary": "6,12,dropout0.2,1", "multiclass": "6,12,dropout0.2,3", "regression": "6,12,dropout0.2,2"}
@@ -55,3 +55,28 @@ class StopSoon(StopRequest):
     @signum.setter
     def signum(self, signum):
         pass
+
+
+def until_ended(train, first=5, spread=7):
+    """Return (what `train(stop)` returns when nothing stops it any more, how often it was stopped): each time a little
+    later than before."""
+    stops = 0
+    while True:
+        try:
+            return train(StopSoon(first + stops % spread)), stops
+        except Stopped:
+            stops += 1
+
+
+def break_some(monkeypatch, broken):
+    """Let the networks with these seeds have a loss that is no number."""
+    usual = Network.sibling
+
+    def sibling(self, seed, layers=None):
+        net = usual(self, seed, layers)
+        if seed in broken:
+            name = list(net.parameters())[-2]
+            net.set_parameters({name: np.full_like(net.parameters()[name], np.inf)})
+        return net
+
+    monkeypatch.setattr(Network, "sibling", sibling)

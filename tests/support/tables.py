@@ -4,8 +4,9 @@ import pytest
 from nn.core._seq import ffi, lib
 
 from nn.data.column import Wanted
-from nn.data.csv_head import ReadOptions, read_head
+from nn.data.csv_head import read_head
 from nn.data.csv_table import CsvSource
+from nn.data.dataset import Choices, Schema
 from nn.ds import load
 from nn.utils import DataError
 
@@ -36,12 +37,13 @@ def c_date(text):
 
 
 def head_of(path, **options):
-    return read_head(str(path), ReadOptions(**options))
+    return read_head(str(path), Schema(choices=Choices(**options)))
 
 
 def read_csv(*paths, reads=None, options=None, **wanted):
     """The table of CSV files; reads: of each column, None: as its fields are."""
-    source = CsvSource([str(path) for path in paths], ",".join(map(str, paths)), ReadOptions(**(options or {})))
+    schema = Schema(choices=Choices(**(options or {})))
+    source = CsvSource([str(path) for path in paths], ",".join(map(str, paths)), schema)
     reads = dict.fromkeys(range(source.width)) if reads is None else reads
     return source.read(Wanted(reads if isinstance(reads, dict) else dict(enumerate(reads)), **wanted))
 

@@ -6,15 +6,7 @@ import subprocess
 import sys
 
 import pytest
-from support.command_line import (
-    ONE,
-    REPOSITORY,
-    environment,
-    run,
-    succeed,
-    write_numbers,
-    write_three_classes,
-)
+from support.command_line import ONE, REPOSITORY, environment, run, succeed, write_numbers, write_three_classes
 
 import nn
 
@@ -301,15 +293,7 @@ def test_reference_writes_the_originals_file_and_tests_it_with_its_scaling(share
     )
     assert (folder / "iris.m").read_bytes() == golden.with_suffix(".m").read_bytes()
     scaled = succeed(
-        "--test",
-        "--reference",
-        "--model",
-        "iris.m",
-        "--dataset",
-        data,
-        "--scaling",
-        facts["scaling"],
-        "--json",
+        "--test", "--reference", "--model", "iris.m", "--dataset", data, "--scaling", facts["scaling"], "--json"
     )
     plain = succeed("--test", "--reference", "--model", "iris.m", "--dataset", data, "--json")
     assert scaled.json["rows"] == plain.json["rows"] == 150

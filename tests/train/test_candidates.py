@@ -5,14 +5,14 @@ import statistics
 import numpy as np
 import pytest
 from support.command_line import run, succeed
-from support.packs import StopSoon
+from support.packs import until_ended
 
 import nn
 from nn.files.checkpoint import Checkpoint
+from nn.nn.model import packed
 from nn.nn_aux import EFFORTS
 from nn.train import candidates
 from nn.train.effort import Effort, choice_for
-from nn.utils import Stopped
 
 
 def bars(count, side=8, mirrored=True):
@@ -39,11 +39,6 @@ def chosen(ds, checkpoint=None, stop=None, **settings):
 def short(monkeypatch):
     monkeypatch.setattr(candidates, "MOST_EPOCHS", 40)
     monkeypatch.setattr(candidates, "TRIAL_IMAGES", 6000)
-
-
-def bytes_of(net, path):
-    net.export(path)
-    return path.read_bytes()
 
 
 SIZES = {"fashion": (20_000, (1, 28, 28)), "cifar": (4000, (3, 32, 32)), "mnist": (60_000, (1, 28, 28)),
@@ -120,16 +115,10 @@ def test_every_door_trains_the_same_and_flags_that_are_told_the_same_networks(tm
 
 
 def test_a_choice_that_is_stopped_again_and_again_ends_at_the_same_bytes(tmp_path, short):
-    ds, stops, net = bars(60), 0, None
+    ds, state = bars(60), tmp_path / "state.nn"
     whole, _ = chosen(ds)
-    while net is None:
-        saving = Checkpoint(tmp_path / "state.nn", resume="auto" if stops else None)
-        try:
-            net, _ = chosen(ds, saving, StopSoon(60))
-        except Stopped:
-            stops += 1
-    assert stops > 2
-    assert bytes_of(net, tmp_path / "net.bin") == bytes_of(whole, tmp_path / "whole.bin")
+    (net, _), stops = until_ended(lambda stop: chosen(ds, Checkpoint(state, resume="auto"), stop), 60, 1)
+    assert stops > 2 and packed(net) == packed(whole)
 
 
 @pytest.mark.parametrize(("x", "why"), [((6, 1, 4, 4), "6 images are too few"), ((40, 16), "without height and width")])

@@ -9,17 +9,18 @@ import numpy as np
 import pytest
 from support.command_line import run, start, succeed, write_numbers, write_two_classes
 from support.networks import flattened
-from support.packs import StopSoon
+from support.packs import until_ended
 
 import nn
 from nn.core.calibration import best_temperature
 from nn.core.thresholds import best_threshold
 from nn.files.checkpoint import Checkpoint
+from nn.nn.model import packed
 from nn.nn_aux import EFFORTS
 from nn.train.candidates import candidates_for
 from nn.train.effort import Effort
 from nn.train.folds import out_of_fold
-from nn.utils import Stopped, UsageError
+from nn.utils import UsageError
 
 
 @pytest.fixture(scope="module")
@@ -46,11 +47,12 @@ def standard(table, tmp_path_factory):
     return *trained(table, folder, "m.bin", "--threads", "1"), folder / "m.bin"
 
 
-def test_the_model_is_the_same_for_any_number_of_threads(table, standard, tmp_path):
-    figures, model, _ = standard
-    other, again = trained(table, tmp_path, "m.bin", "--threads", "2")
-    assert again == model
-    assert other["chosen"] == figures["chosen"]
+def test_the_model_is_the_same_for_any_number_of_threads_and_without_a_word(table, standard, tmp_path):
+    figures, model, path = standard
+    command = ["--train", "--dataset", table, "--model", tmp_path / "m.bin", "--threads", 2, "--json"]
+    assert succeed(*command).json["chosen"] == figures["chosen"] and (tmp_path / "m.bin").read_bytes() == model
+    with pytest.raises(UsageError, match=r"holds \d+ networks; nn.Model.load reads it"):
+        nn.Network.load(path)
 
 
 def test_the_figures_out_of_fold_are_those_of_test(standard):
@@ -63,25 +65,6 @@ def test_the_figures_out_of_fold_are_those_of_test(standard):
     assert len(folds) == 8 and sum(fold["rows"] for fold in folds) == told["rows"]
     assert figures["effort"] == "standard"
     assert figures["tried"] == 4
-
-
-def test_the_flags_that_are_told_train_the_same_networks(table, standard, tmp_path):
-    figures, _, path = standard
-    members = iter(nn.Model.load(path).network.members)
-    for number, chosen in enumerate(figures["chosen"]):
-        again = tmp_path / f"{number}.bin"
-        succeed("--train", "--dataset", table, "--model", again, *chosen["flags"].split())
-        for member in nn.Model.load(again).network.members:
-            assert flattened(next(members).parameters()).tobytes() == flattened(member.parameters()).tobytes()
-    assert next(members, None) is None
-
-
-def test_a_model_predicts_new_rows_by_the_weighted_mean_of_its_members(table, standard):
-    net = nn.Model.load(standard[2]).network
-    x = nn.load(table).x
-    weights = np.array(net.member_weights) / sum(net.member_weights)
-    mean = sum(weight * member.predict(x) for weight, member in zip(weights, net.members, strict=True))
-    np.testing.assert_allclose(net.predict(x), mean, rtol=1e-5, atol=1e-6)
 
 
 def test_the_losses_are_the_means_of_all_members(standard):
@@ -117,8 +100,10 @@ def test_what_effort_chooses_cannot_be_given_too(table, tmp_path, flag):
     assert result.err.count("\n") == 1 and "--effort quick" in result.err and flag[0] in result.err
 
 
-def test_settings_that_are_given_are_those_of_all_candidates_and_are_told(table, tmp_path):
-    given = "--learning_rate 0.0123456789 --epochs 3 --activation tanh --seed 7 --holdout 0.2"
+@pytest.mark.parametrize(
+    "given", ["", "--learning_rate 0.0123456789 --epochs 3 --activation tanh --seed 7 --holdout 0.2"]
+)
+def test_the_flags_that_are_told_and_given_train_the_same_networks(given, table, tmp_path):
     figures, _ = trained(table, tmp_path, "m.bin", *given.split())
     members = iter(nn.Model.load(tmp_path / "m.bin").network.members)
     for number, chosen in enumerate(figures["chosen"]):
@@ -126,10 +111,12 @@ def test_settings_that_are_given_are_those_of_all_candidates_and_are_told(table,
         succeed("--train", "--dataset", table, "--model", again, *chosen["flags"].split())
         for member in nn.Model.load(again).network.members:
             assert flattened(next(members).parameters()).tobytes() == flattened(member.parameters()).tobytes()
-            assert member.config["learning_rate"] == 0.0123456789 and member.config["epochs"] == 3
-            assert {layer.activation for layer in member.layers if layer.kind == "dense"} == {"tanh", "sigmoid"}
+            if given:
+                assert member.config["learning_rate"] == 0.0123456789 and member.config["epochs"] == 3
+                assert {layer.activation for layer in member.layers if layer.kind == "dense"} == {"tanh", "sigmoid"}
+    assert next(members, None) is None
     told = succeed("--test", "--model", tmp_path / "m.bin", "--json").json
-    assert "out_of_fold" not in told and 38 <= told["rows"] <= 40  # of each class a fifth, rounded down
+    assert ("out_of_fold" in told) != bool(given) and (not given or 38 <= told["rows"] <= 40)  # of each class a fifth
 
 
 @pytest.mark.parametrize("flags", ["", "--epochs 3 --activation tanh --class_weight balanced --threshold f1"])
@@ -139,11 +126,6 @@ def test_the_facts_of_a_model_train_it_again(table, tmp_path, flags):
     (tmp_path / "facts.json").write_text(succeed("--info", "--model", model, "--json").out)
     succeed("--train", "--model", again, "--config", tmp_path / "facts.json")
     assert again.read_bytes() == model.read_bytes()
-
-
-def test_without_layers_the_effort_is_standard(table, standard, tmp_path):
-    succeed("--train", "--dataset", table, "--model", tmp_path / "m.bin", "-q")
-    assert (tmp_path / "m.bin").read_bytes() == standard[1]
 
 
 @pytest.mark.parametrize("memory, fits", [("1G", True), ("80M", False)])
@@ -304,7 +286,7 @@ def test_a_file_holds_members_with_and_without_an_encoding(tmp_path):
 @pytest.mark.parametrize("effort", ["quick", "standard"])
 def test_a_stopped_choice_goes_on_to_the_same_model(table, tmp_path, effort):
     """Wherever it is stopped, also between two candidates; with any number of files for its state."""
-    ds, stops, ended = nn.load(table), 0, None
+    ds = nn.load(table)
 
     def chosen(checkpoint=None, stop=None):
         network = lambda layers: nn.Network.for_data(ds, layers, seed=3, backend="omp")  # noqa: E731
@@ -314,22 +296,15 @@ def test_a_stopped_choice_goes_on_to_the_same_model(table, tmp_path, effort):
         )
 
     whole, figures = chosen()
-    while ended is None:
-        try:
-            saving = Checkpoint(tmp_path / "state.nn", resume="auto")
-            ended, result = chosen(saving, StopSoon(9 + stops % 40))
-        except Stopped:
-            stops += 1
-    assert stops > 2
-    whole.export(tmp_path / "whole.bin")
-    ended.export(tmp_path / "ended.bin")
-    assert (tmp_path / "ended.bin").read_bytes() == (tmp_path / "whole.bin").read_bytes()
+    state = tmp_path / "state.nn"
+    (ended, result), stops = until_ended(lambda stop: chosen(Checkpoint(state, resume="auto"), stop), 9, 40)
+    assert stops > 2 and packed(ended) == packed(whole)
     assert {name: value for name, value in result.items() if name not in ("seconds", "us_per_batch")} == {
         name: value for name, value in figures.items() if name not in ("seconds", "us_per_batch")
     }
     with pytest.raises(UsageError, match="--effort: .* was written with"):
         effort = "standard" if effort == "quick" else "quick"
-        chosen(Checkpoint(tmp_path / "state.nn", resume="auto"))
+        chosen(Checkpoint(state, resume="auto"))
 
 
 def test_files_beside_the_model_change_nothing(table, standard, tmp_path):
@@ -419,9 +394,3 @@ def test_settings_of_a_training_leave_the_choice(table, tmp_path):
     told = succeed("--train", "--dataset", table, "--model", tmp_path / "m.bin", "--epochs", 4, "--json", *given)
     assert told.json["effort"] == "standard" and "calibration" in told.json
     assert all("--patience 2 " in one["flags"] for one in told.json["chosen"])
-
-
-def test_a_file_of_several_networks_is_a_model(standard):
-    with pytest.raises(UsageError, match=r"holds \d+ networks; nn.Model.load reads it"):
-        nn.Network.load(standard[2])
-    assert len(nn.Model.load(standard[2]).members) > 1

@@ -73,7 +73,7 @@ def predictions(folder, model, data) -> dict[str, list[str]]:
 
 @pytest.mark.parametrize("name", ESTIMATORS)
 def test_the_checks_of_scikit_learn_pass(name):
-    results = check_estimator(getattr(nn, name)(effort="quick"), expected_failed_checks=BATCHES_DIFFER, on_skip=None)
+    results = check_estimator(getattr(nn, name)(effort="quick", epochs=40), expected_failed_checks=BATCHES_DIFFER, on_skip=None)
     assert len(results) > 50
     assert {result["check_name"] for result in results if result["status"] == "xfail"} <= set(BATCHES_DIFFER)
 
@@ -162,13 +162,6 @@ def test_effort_leaves_out_rows_of_weight_0(frame, labels):
     unweighted = nn.NetworkClassifier(effort="quick").fit(*rows)
     assert np.array_equal(weighted.predict_proba(features), some.predict_proba(features))
     assert not np.array_equal(some.predict_proba(features), unweighted.predict_proba(features))
-
-
-def test_classes_weigh_in_effort(frame, labels):
-    features = frame[["size", "kind"]]
-    plain = nn.NetworkClassifier(effort="quick").fit(features, labels)
-    weighted = nn.NetworkClassifier(effort="quick", class_weight={"no": 3, "yes": 1}).fit(features, labels)
-    assert weighted.predict_proba(features)[:, 0].mean() > plain.predict_proba(features)[:, 0].mean()
 
 
 def test_rows_to_evaluate_go_with_quick_effort_only(frame, labels):
@@ -439,14 +432,6 @@ def test_importing_nn_needs_neither_scikit_learn_nor_numpy():
 # ---------------------------------------------------------------- data frames in a notebook
 
 
-def test_targets_beside_a_frame_are_as_those_in_it(frame, labels):
-    beside, inside = nn.load(frame, y=labels), nn.load(frame.assign(sold=labels))
-    assert (beside.task, beside.classes, beside.targets, beside.sha256) == (
-        inside.task, inside.classes, inside.targets, inside.sha256,
-    )  # fmt: skip
-    assert np.array_equal(beside.y, inside.y)
-
-
 def test_arrays_are_tables_without_names():
     rows = np.array([["a", 1.5, "u"], ["b", None, "v"], ["a", 2.5, "v"]] * 10, object)
     ds = nn.load(rows)
@@ -454,27 +439,6 @@ def test_arrays_are_tables_without_names():
     assert nn.load(rows[:, :2], y=rows[:, 2]).x.kinds == ds.x.kinds
     values = np.arange(12.0).reshape(4, 3) ** 2
     assert np.array_equal(nn.load(values, y=values[:, :2], task="regression").y, values[:, :2])
-
-
-def test_a_frame_is_tested_and_predicted_by_name(frame, labels):
-    ds = nn.load(frame, y=labels)
-    net = nn.Network.for_data(ds, seed=1)
-    nn.train(net, ds, epochs=3)
-    scores = net.predict(frame)
-    assert np.array_equal(net.predict(frame[["price", "when", "id", "kind", "size"]]), scores)
-    assert np.array_equal(net.predict(frame.to_numpy()), scores)  # the id that was left out among the columns
-    assert nn.test(net, frame.assign(sold=labels)) == nn.test(net, ds)
-
-
-def test_a_frame_without_a_column_is_told(frame, labels):
-    ds = nn.load(frame, y=labels)
-    net = nn.Network.for_data(ds)
-    nn.train(net, ds, epochs=1)
-    for other in (frame.drop(columns="price"), frame.rename(columns={"price": "cost"})):
-        with pytest.raises(nn.DataError, match="no column price, expected every column .*; add it$"):
-            net.predict(other)
-    with pytest.raises(nn.DataError, match="no column price besides the target, .*--target$"):
-        nn.test(net, frame.drop(columns="price").assign(sold=labels))
 
 
 def test_a_data_set_of_frames_names_and_single_targets():
@@ -492,8 +456,3 @@ def test_gaps_in_a_data_set_are_named():
     ds.x[:, 1] = np.nan
     with pytest.raises(nn.DataError, match="row 0, column 1 of x: found nan, .* nn.load"):
         nn.train(nn.Network.for_data(ds), ds)
-
-
-def test_fewer_targets_than_rows_are_refused():
-    with pytest.raises(nn.DataError, match="2 targets for 3 rows"):
-        nn.load(np.zeros((3, 2)), y=[1, 2])

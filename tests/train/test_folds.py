@@ -6,7 +6,7 @@ import re
 import numpy as np
 import pytest
 from support.command_line import run, succeed, write_numbers, write_three_classes, write_two_classes
-from support.packs import LAYERS, SEED, StopSoon, data, network, vector
+from support.packs import LAYERS, SEED, StopSoon, data, network, until_ended, vector
 from support.people import as_csv, people
 
 import nn
@@ -16,7 +16,7 @@ from nn.core.thresholds import best_threshold
 from nn.data.splits import fold_rows
 from nn.nn import Network
 from nn.train.folds import figures_out_of_fold, out_of_fold, summary
-from nn.utils import Stopped, UsageError
+from nn.utils import UsageError
 
 FOLDS = 3
 
@@ -130,12 +130,8 @@ def test_a_stopped_cross_validation_goes_on(flags, folder):
         net = network("binary", SEED)
         return net, nn.train(net, data("binary"), folds=FOLDS, epochs=5, **flags, **more)
 
-    whole, stops, ended = trained(), 0, None
-    while ended is None:
-        try:
-            ended = trained(checkpoint=folder / "state.nn", resume="auto", stop=StopSoon(5 + stops))
-        except Stopped:
-            stops += 1
+    whole, saving = trained(), {"checkpoint": folder / "state.nn", "resume": "auto"}
+    ended, stops = until_ended(lambda stop: trained(stop=stop, **saving), spread=99)
     assert stops and vector(ended[0]).tobytes() == vector(whole[0]).tobytes()
     assert ended[1]["folds"] == whole[1]["folds"] and ended[1]["loss"] == whole[1]["loss"]
     assert ended[0].metadata() == whole[0].metadata()
@@ -327,15 +323,15 @@ def test_rows_that_are_none_are_refused(rows):
 
 
 def test_a_training_on_some_rows_that_was_stopped_goes_on(folder):
-    ds, rows, ended, stops = data("binary"), np.arange(20, 300), None, 0
-    whole = network("binary")
-    nn.train(whole, ds, rows=rows, epochs=3, validation=0.2)
-    while ended is None:
-        try:
-            ended, saving = network("binary"), {"checkpoint": folder / "c.ck", "resume": "auto"}
-            nn.train(ended, ds, rows=rows, epochs=3, validation=0.2, stop=StopSoon(3 + stops % 4), **saving)
-        except Stopped:
-            ended, stops = None, stops + 1
+    ds, rows, saving = data("binary"), np.arange(20, 300), {"checkpoint": folder / "c.ck", "resume": "auto"}
+
+    def trained(**more):
+        net = network("binary")
+        nn.train(net, ds, rows=rows, epochs=3, validation=0.2, **more)
+        return net
+
+    whole = trained()
+    ended, stops = until_ended(lambda stop: trained(stop=stop, **saving), 3, 4)
     assert stops and np.array_equal(vector(ended), vector(whole)) and ended.metadata() == whole.metadata()
     with pytest.raises(UsageError, match="other data"):
         nn.train(network("binary"), ds, rows=rows[1:], epochs=3, validation=0.2, **saving)
@@ -388,11 +384,7 @@ def test_folds_on_the_command_line(write, folder):
 
 @pytest.mark.parametrize(
     ("more", "expected"),
-    [
-        (["--model", "x.m"], ".m file"),
-        (["--profile"], "--profile"),
-        (["--networks", 2], "--networks"),
-    ],
+    [(["--model", "x.m"], ".m file"), (["--profile"], "--profile"), (["--networks", 2], "--networks")],
 )
 def test_wrong_use_names_the_flag(more, expected, folder):
     result = run("--train", "--dataset", write_two_classes(folder / "data.csv", 3000), "--folds", FOLDS, *more)

@@ -8,7 +8,7 @@ import re
 import numpy as np
 import pytest
 from support.command_line import run, succeed, write_numbers, write_three_classes, write_two_classes
-from support.packs import BEST, LAYERS, SEED, StopSoon, data, network, vector
+from support.packs import BEST, LAYERS, SEED, break_some, data, network, until_ended, vector
 from support.people import as_csv, people
 
 import nn
@@ -16,11 +16,11 @@ from nn.backends.turns import Turns
 from nn.core.thresholds import best_threshold
 from nn.files import model_file
 from nn.nn import Network, model
-from nn.train import plan
+from nn.train import ensemble
 from nn.train import run as runs
 from nn.train.member import Member, NotFinite
 from nn.train.run import mean_of
-from nn.utils import DataError, NnError, Stopped, UsageError, counted
+from nn.utils import DataError, NnError, UsageError
 from nn.watch.callbacks import Callback
 
 COUNT = 3
@@ -241,12 +241,7 @@ def test_a_stopped_training_goes_on_to_the_same_model(flags, memory, folder, map
         return net
 
     whole = trained()
-    ended, stops = None, 0
-    while ended is None:
-        try:
-            ended = trained(checkpoint=kept, resume="auto", stop=StopSoon(5 + stops % 7))
-        except Stopped:
-            stops += 1
+    ended, stops = until_ended(lambda stop: trained(checkpoint=kept, resume="auto", stop=stop))
     assert stops > 1
     assert ended.temperature != 1 or "calibrate" not in flags
     ended.export(folder / "ended.bin")
@@ -263,20 +258,11 @@ def test_a_checkpoint_of_another_number_of_networks_is_refused(folder):
 
 
 def test_a_network_whose_loss_is_no_number_is_left_out(monkeypatch, caplog):
-    usual = Network.sibling
-
-    def some_are_infinite(self, seed, layers=None):
-        net = usual(self, seed, layers)
-        if seed in broken:
-            net.set_parameters({"layer1.weight": np.full((1, 12), np.inf, np.float32)})
-        return net
-
-    monkeypatch.setattr(Network, "sibling", some_are_infinite)
-    broken = {SEED + 1}
+    break_some(monkeypatch, {SEED + 1})
     net, result = together()
     assert [member.seed for member in net.members] == [SEED, SEED + 2] == [m["seed"] for m in result["members"]]
     assert result["networks"] == 2 and "network 1, seed 6, is left out: loss is nan" in caplog.text
-    broken = {SEED, SEED + 1, SEED + 2}
+    break_some(monkeypatch, {SEED, SEED + 1, SEED + 2})
     with pytest.raises(NnError, match="loss is nan"):
         together()
 
@@ -334,7 +320,7 @@ def test_what_several_networks_cannot_do_is_refused(options, flags, expected):
 )
 def test_too_many_networks_for_the_memory_are_refused_with_those_that_fit(flags, vectors, monkeypatch):
     free = vectors * network("binary").parameter_count * 4 * 7 + 1
-    monkeypatch.setattr(plan, "available_memory", lambda: free)
+    monkeypatch.setattr(ensemble, "available_memory", lambda: free)
     with pytest.raises(NnError, match="--networks 8: 8 networks need .* --networks 7 fits"):
         together(networks=8, **flags)
     assert together(networks=7, **flags)[1]["networks"] == 7
@@ -398,18 +384,7 @@ def test_layers_parameters_and_scaling_are_those_of_all_networks(folder):
     assert "||scaling||2 x normalization; 1 x none||" in page
 
 
-def test_the_page_of_a_model_has_the_layers_of_all_networks(folder):
-    write_numbers(folder / "data.csv")
-    train = ["--train", "--dataset", folder / "data.csv", "--model", folder / "m.bin", "--epochs", 1, "-q"]
-    succeed(*train, "--networks", 4, "--vary", "hidden=4|6")
-    specs = counted(member.spec for member in Network.of_file(folder / "m.bin").members)
-    succeed("--plot", folder / "m.bin", "-o", folder, "--report", folder / "model.html")
-    assert f">{'; '.join(specs)}<" in (folder / "model.html").read_text()
-
-
-@pytest.mark.parametrize(
-    "more", [["--reference"], ["--profile"], ["--trace", "t.json"], ["--model", "x.m"]]
-)
+@pytest.mark.parametrize("more", [["--reference"], ["--profile"], ["--trace", "t.json"], ["--model", "x.m"]])
 def test_flags_of_one_network_are_wrong_use(more, folder):
     path = write_two_classes(folder / "data.csv")
     result = run("--train", "--dataset", path, "--model", folder / "x.bin", "--networks", 2, "--epochs", 1, *more)

@@ -6,9 +6,9 @@ import math
 
 import numpy as np
 import pytest
-from support.command_line import run, succeed, write_numbers, write_three_classes, write_two_classes
+from support.command_line import run
 from support.figures import log_loss
-from support.packs import BEST, LAYERS, SEED, StopSoon, alone, data, network, vector
+from support.packs import BEST, LAYERS, SEED, alone, break_some, data, network, until_ended, vector
 
 import nn
 from nn.cluster import RankGroup
@@ -17,10 +17,10 @@ from nn.nn import Network
 from nn.nn_aux import METRICS
 from nn.train.effort import Effort
 from nn.train.folds import out_of_fold
-from nn.train.judging import Judge
+from nn.train.member import parts_of_all
+from nn.train.options import Monitor
 from nn.train.search import PICKS, SHARE, SuccessiveHalving, greedy_selection, survivors
-from nn.train.validation import Monitor
-from nn.utils import NnError, Stopped, UsageError
+from nn.utils import NnError, UsageError
 
 COUNT = 20
 VARY = "learning_rate=1e-4..1e-1,hidden=4|16,dropout=0|0.3"
@@ -90,36 +90,19 @@ def test_the_members_are_those_of_a_greedy_selection_by_hand(task):
 
 @pytest.mark.parametrize("flags", [{}, {"refit": True}, {"epochs": 16, "networks": 40, "patience": None}])
 def test_a_stopped_training_goes_on_to_the_same_model(flags, folder):
-    flags = {"vary": "learning_rate=1e-4..1e-1,hidden=4|16,epochs=4..9", **flags}
+    vary = "learning_rate=1e-4..1e-1,hidden=4|16,epochs=4..9,optimizer=adam|sgd,number_embedding=linear|pieces4"
+    flags = {"vary": vary, **flags}
     flags = {name: value for name, value in flags.items() if not (name == "vary" and "epochs" in flags)}
     net, whole = together(**flags)
     net.export(folder / "whole.bin")
-    ended, stops = None, 0
-    while ended is None:
-        try:
-            given = {"checkpoint": folder / "state.nn", "resume": "auto", "stop": StopSoon(7 + stops % 9)}
-            ended, result = together(**flags, **given)
-        except Stopped:
-            stops += 1
+    saving = {"checkpoint": folder / "state.nn", "resume": "auto"}
+    (ended, result), stops = until_ended(lambda stop: together(**flags, **saving, stop=stop), 7, 9)
     assert stops > 1
     ended.export(folder / "ended.bin")
     assert (folder / "ended.bin").read_bytes() == (folder / "whole.bin").read_bytes()
     assert result["trials"] == whole["trials"]
     with pytest.raises(UsageError, match="--(vary|epochs)"):
-        together(**{**flags, "vary": "learning_rate=1e-4..1e-1"}, checkpoint=folder / "state.nn", resume="auto")
-
-
-def break_some(monkeypatch, broken):
-    usual = Network.sibling
-
-    def sibling(self, seed, layers=None):
-        net = usual(self, seed, layers)
-        if seed in broken:
-            name = list(net.parameters())[-2]
-            net.set_parameters({name: np.full_like(net.parameters()[name], np.inf)})
-        return net
-
-    monkeypatch.setattr(Network, "sibling", sibling)
+        together(**{**flags, "vary": "learning_rate=1e-4..1e-1"}, **saving)
 
 
 def test_a_network_whose_loss_is_no_number_fails_and_the_others_go_on(monkeypatch, caplog):
@@ -132,13 +115,6 @@ def test_a_network_whose_loss_is_no_number_fails_and_the_others_go_on(monkeypatc
     break_some(monkeypatch, set(range(SEED, SEED + COUNT)))
     with pytest.raises(NnError, match="loss is nan"):
         together()
-
-
-def test_threshold_and_temperature_are_found_for_the_members():
-    ds = data("binary", 900)
-    net, result = together(ds=ds, threshold="f1", calibrate="temperature")
-    assert net.temperature != 1 and result["threshold"] == net.threshold
-    assert all(member.temperature == 1 and member.threshold == 0.5 for member in net.members)
 
 
 def test_the_choice_is_that_of_the_networks_before_their_refit():
@@ -237,23 +213,6 @@ def test_an_estimator_tunes_too():
     assert 1 <= len(members) <= 6 and estimator.network_.config["vary"] == vary and estimator.score(x, y) > 0.8
 
 
-@pytest.mark.parametrize("write", [write_two_classes, write_three_classes, write_numbers])
-def test_a_search_on_the_command_line(write, folder):
-    path, model = write(folder / "data.csv", 200), folder / "k.bin"
-    call = ["--train", "--dataset", path, "--model", model, "--networks", 8, "--epochs", 4]
-    vary = ["--vary", "learning_rate=1e-3..1e-1,hidden=4|8"]
-    told = succeed(*call, *vary, "-q", "--json").json
-    assert len(told["trials"]) == 8 and 1 <= len(told["members"]) <= 8
-    net, info = Network.of_file(model), succeed("--info", "--model", model, "--json").json
-    assert net.member_weights == [own["weight"] for own in told["members"]]
-    assert info["config"]["networks"] == 8 and info["parameters"] == told["parameters"]
-    ds = nn.load(path)
-    assert np.array_equal(net.predict(ds.x), Network.of_file(model).predict(ds.x))
-    assert succeed("--test", "--model", model, "-q", "--json").json["rows"] == len(
-        nn.ds.split_rows(ds, 0.2, 0.2, 0).holdout
-    )
-
-
 def test_keep_has_gone(folder):
     result = run("--train", "--dataset", "data.csv", "--model", "m.bin", "--networks", 8, "--keep", 2)
     assert result.code == 2 and result.err == "nn: --keep: has gone; use --vary\n"
@@ -272,15 +231,6 @@ def softmax_rows(quality, truth, rng):
 
 def mean_of(scores, numbers):
     return np.mean([scores[number] for number in numbers], axis=0, dtype=np.float64).astype(np.float32)
-
-
-def test_networks_of_several_classes_are_chosen_by_their_log_loss():
-    """Rows of float32 sum to 1 up to float32's rounding only, and so do their means."""
-    rng = np.random.default_rng(0)
-    truth = rng.integers(0, 3, 200)
-    scores = [softmax_rows(quality, truth, rng) for quality in (0.0, 0.5, 3.0, 1.0, 3.0)]
-    counts = greedy_selection(scores, 10, Monitor("loss"), lambda mean: metric("loss", "multiclass", truth, mean))
-    assert counts[0] == counts[1] == counts[3] == 0 and counts[2] and counts[4]
 
 
 def test_the_mean_that_is_judged_is_the_prediction_to_the_bit():
@@ -335,19 +285,6 @@ def test_effort_chooses_for_several_classes_what_predicts_best_out_of_fold():
 # ---------------------------------------------------------------- what is undefined
 
 
-@pytest.mark.parametrize("undefined", [None, math.nan])
-def test_an_undefined_metric_chooses_nothing(undefined):
-    with pytest.raises(NnError, match="^roc_auc is undefined .* give another --monitor"):
-        greedy_selection([np.zeros((2, 1))] * 4, 3, Monitor("roc_auc"), lambda mean: undefined)
-
-
-def test_a_comparison_by_an_undefined_metric_gives_up_nothing():
-    halving = SuccessiveHalving(Monitor("roc_auc"), [8] * 20)
-    with pytest.raises(NnError, match="^roc_auc is undefined"):
-        halving.compare({number: [math.nan] * 8 for number in range(20)})
-    assert not halving.given_up
-
-
 @pytest.mark.parametrize("networks", [4, 20])
 def test_a_metric_that_is_undefined_for_validation_rows_of_one_class_is_told(networks):
     ds = data("binary")
@@ -380,6 +317,5 @@ def test_the_ranks_judge_by_numbers_of_the_networks_type():
     rng = np.random.default_rng(0)
     truth = rng.integers(0, 3, 50)
     part = truth, softmax_rows(1.0, truth, rng), None
-    judge = Judge(network("multiclass"), Monitor("brier"), 0.5, Two(), lambda: None)
-    everyone = judge._of_all_ranks([part])
+    everyone = parts_of_all(Two(), [part], "float32")
     assert len(everyone) == 2 and all(scores.dtype == np.float32 for _, scores, _ in everyone)

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 from support.command_line import run, succeed, write_two_classes
-from support.packs import LAYERS, SEED, StopSoon, alone, data, network, vector
+from support.packs import LAYERS, SEED, alone, data, network, until_ended, vector
 from support.people import as_csv, people
 
 import nn
@@ -11,7 +11,7 @@ from nn.core.random import uniform
 from nn.files.checkpoint import Checkpoint
 from nn.nn import Network
 from nn.train.vary import SETTINGS, Choice, Range, Variation, layers_with
-from nn.utils import Stopped, UsageError
+from nn.utils import UsageError
 
 COUNT = 6
 TIMES = ("seconds", "us_per_batch", "threads")
@@ -97,14 +97,14 @@ def test_what_many_cannot_have_is_told(settings, shared, expected):
 
 
 def test_many_networks_that_were_stopped_go_on(folder):
-    ds, each, stops, ended = data("binary"), [{"layers": f"6,{n},1", "epochs": n} for n in (3, 4, 5, 4)], 0, None
+    ds, each = data("binary"), [{"layers": f"6,{n},1", "epochs": n} for n in (3, 4, 5, 4)]
     whole = nn.train_many(ds, each, validation=0.2)
-    while ended is None:
-        try:
-            saving = Checkpoint(folder / "c.ck", resume="auto")
-            ended = nn.train_many(ds, each, validation=0.2, checkpoint=saving, stop=StopSoon(5 + stops % 5))
-        except Stopped:
-            stops += 1
+
+    def trained(stop):
+        saving = Checkpoint(folder / "c.ck", resume="auto")
+        return nn.train_many(ds, each, validation=0.2, checkpoint=saving, stop=stop)
+
+    ended, stops = until_ended(trained, spread=5)
     assert stops > 1
     for (net, _), (own, _) in zip(ended, whole, strict=True):
         assert np.array_equal(vector(net), vector(own)) and net.metadata() == own.metadata()
@@ -164,29 +164,6 @@ def test_a_file_holds_members_of_different_layers(folder):
     assert np.array_equal(again.predict(x), net.predict(x)) and np.array_equal(again.deviation(x), net.deviation(x))
     mean = np.average([member.predict(x) for member in net.members], axis=0, weights=net.member_weights)
     assert np.allclose(net.predict(x), mean, rtol=1e-6)
-
-
-@pytest.mark.parametrize("flags", [{"validation": 0.3, "patience": 2}, {"validation": 0.3, "refit": True}])
-def test_a_stopped_training_goes_on_to_the_same_model(flags, folder):
-    def together(vary, **flags):
-        ds = data("binary")
-        net = Network(f"{ds.inputs},12,1", "binary", seed=SEED, backend="omp")
-        return net, nn.train(net, ds, networks=COUNT, vary=vary, **{"epochs": 3, **flags})
-
-    vary = "learning_rate=1e-3..1e-1,hidden=7|16,epochs=2..6,optimizer=adam|sgd,number_embedding=linear|pieces4"
-    together(vary, **flags)[0].export(folder / "whole.bin")
-    ended, stops = None, 0
-    while ended is None:
-        try:
-            given = {"checkpoint": folder / "state.nn", "resume": "auto", "stop": StopSoon(5 + stops % 7)}
-            ended, _ = together(vary, **flags, **given)
-        except Stopped:
-            stops += 1
-    assert stops > 1
-    ended.export(folder / "ended.bin")
-    assert (folder / "ended.bin").read_bytes() == (folder / "whole.bin").read_bytes()
-    with pytest.raises(UsageError, match="--vary"):
-        together("hidden=7|16", **flags, epochs=6, checkpoint=folder / "state.nn", resume="auto")
 
 
 # ---------------------------------------------------------------- what is drawn
@@ -299,6 +276,8 @@ def test_varied_networks_on_the_command_line(folder):
     vary = "learning_rate=0.01..0.1,hidden=4|6-3"
     call = ["--train", "--dataset", path, "--model", model, "--networks", 4, "--seed", 2, "--vary", vary]
     told = succeed(*call, "--epochs", 3, "-q", "--json").json
+    weights = [own["weight"] for own in told["members"]]
+    assert len(told["trials"]) == 4 and Network.of_file(model).member_weights == weights
     said = succeed(*call, "--epochs", 3, "-v").err
     assert "4 networks of 2 architectures" in said and "12 held out" in said
     rows = succeed("--info", "--model", model).out
@@ -312,3 +291,21 @@ def test_varied_networks_on_the_command_line(folder):
     assert "deviation" in succeed("--predict", "--model", model, "--dataset", path).out
     result = run(*call[:-2], "--vary", "dropout=2..3")
     assert result.code == 2 and "dropout 2: expected" in result.err
+
+
+def test_the_table_shows_the_best_first_and_verbose_all(folder):
+    data = write_two_classes(folder / "data.csv", 120)
+    vary = "learning_rate=1e-3..1e-1,hidden=4|6-3,optimizer=adam|sgd"
+    call = ["--train", "--dataset", data, "--model", "m.bin", "--epochs", 3, "--validation", 0.3, "--networks", 24]
+    call += ["--split_seed", 0, "--vary", vary, "--monitor", "roc_auc"]
+    told = succeed(*call, "--verbose").out
+    lines = told[told.index("24 networks tried\n") :].splitlines()
+    assert lines[1].split() == ["weight", "seed", "learning_rate", "hidden", "optimizer", "epochs", "roc_auc"]
+    shown = [line.split() for line in lines[2:26]]
+    weighted = [line for line in shown if line[0].isdigit()]
+    assert shown[: len(weighted)] == weighted and 1 <= len(weighted) <= 10
+    others = [float(line[-1]) for line in shown if line[:2] == ["not", "chosen"]]
+    assert others == sorted(others, reverse=True) and shown[-1][:2] == ["given", "up"]
+    told = succeed(*call).out
+    best = told[told.index("24 networks tried, the best 8\n") :].splitlines()[2:10]
+    assert [line.split() for line in best] == shown[:8]

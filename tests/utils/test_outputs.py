@@ -304,14 +304,12 @@ def test_files_whose_names_are_no_characters_are_read_and_written(folder):
     plan = '{"data": {"path": "two.csv"}, "layers": "2,3,1", "epochs": 1, "batches": 2}'
     (folder / "o\udcff.json").write_text(plan)
     (folder / "two.csv").write_bytes(two.read_bytes())
-    several = ["--train", "--networks", 2, "--vary", "epochs=1|2", "--dataset", "o\udcff.csv", "--trials", "o\udcff.t"]
+    several = ["--train", "--networks", 2, "--vary", "epochs=1|2", "--dataset", "o\udcff.csv"]
     for _ in range(2):
         succeed(*several, "--model", "o\udcff.bin", "--history", "o\udcff.h", "-q")
-    assert len((folder / "o\udcff.t").read_text().splitlines()) == 3  # a line is not added again
     assert _part_of("a/o\udcff.bin") == "a/o\udcff.bin.part"
-    succeed("--sweep", "o\udcff.json", "-o", "o\udcff.r", "--report", "s\udcff.html", "-q", "--index", 0)
+    succeed("--sweep", "o\udcff.json:0", "-o", "o\udcff.r", "--report", "s\udcff.html", "-q")
     succeed("--test", "--model", "o\udcff.bin", "--report", "o\udcff.html", "-q")
-    succeed("--plot", "o\udcff.t", "-o", "o\udcff.d", "-q")
     assert b"o\\udcff.bin" in (folder / "o\udcff.html").read_bytes()
 
 

@@ -6,6 +6,7 @@ import math
 import threading
 import time
 from contextlib import contextmanager
+from types import SimpleNamespace
 
 import numpy as np
 
@@ -18,13 +19,13 @@ from . import small
 from .abi import update_rule
 from .builder import Builder, kind_of
 from .cublas import Cublas
-from .data import CudaData, check_numbers
+from .data import CudaData, check_numbers, row_format
 from .device import check_device, cupy, gpu_errors, processors
 from .epoch import Progress, advance, batch_weights, mean_loss, update_table
 from .group import Member, members_engines, most_rows
 from .pack import CudaPack
-from .program import PLAIN, Program, Purpose, RowFormat, layer_routes
-from .runner import Phases, Runner, TimedPhases, WholeEpochs, compiling
+from .program import PLAIN, Program, Purpose, RowFormat, epoch_source, layer_routes
+from .runner import Phases, Runner, TimedPhases, WholeEpochs, compile_ahead, compiling
 
 PREDICT_ROWS = 4096  # of a batch in a forward pass
 OUT_ROWS = 1 << 16  # whose outputs come back at once
@@ -405,6 +406,20 @@ class CudaEngine:
         batch = min(1 << math.ceil(math.log2(max(count, 1))), 1 << int(math.log2(most)))
         weighted = data.weights is not None and kind != "predict"
         return Purpose(kind, batch, data.labels and kind != "predict", data.rows_as, weighted)
+
+    def compile_ahead(self, rows: int, others: int, record: np.dtype | None) -> None:
+        """Begin to compile the kernels of a training by batches of that many rows, of networks side by side, and of
+        forward passes over `others` rows. record: the type of a row, None where it is a row of an array."""
+        labels, rows_as = self.loss_name == "ce", row_format(np.empty(0, record or self.dtype), self.dtype)
+        data = SimpleNamespace(labels=labels, rows_as=rows_as, weights=None)
+        with self.here("a network's program"):
+            train = self.train_purpose(rows, labels, rows_as, False, "ADAM")
+            for purpose in train, *(self.forward_purpose(kind, data, others) for kind in ("loss", "predict")):
+                if self.runs_small(purpose):
+                    plan = small.Plan(self.layers, self.loss_name, purpose, self.dtype, pack=True)
+                    compile_ahead(plan.source(), self.dtype.name, True)
+                elif program := self.whole_epochs(purpose):
+                    compile_ahead(epoch_source(program), self.dtype.name, True)
 
     def whole_epochs(self, purpose: Purpose) -> Program | None:
         """Return the program of a purpose if one launch runs it for whole epochs; None: others do."""

@@ -7,6 +7,7 @@ import gc
 import threading
 import time
 from collections.abc import Callable
+from concurrent.futures import Future, ThreadPoolExecutor
 
 import numpy as np
 
@@ -343,8 +344,31 @@ class TimedPhases(Phases):
 compiling = threading.Lock()
 
 
-@functools.cache
 def compiled(code: str, dtype: str, cooperative: bool):
     """Return a module of kernels, compiled by NVRTC; CuPy keeps it on disk for the next run."""
+    ahead = _ahead.pop((code, dtype, cooperative), None)
+    return ahead.result() if ahead else module_of(code, dtype, cooperative)
+
+
+def compile_ahead(code: str, dtype: str, cooperative: bool) -> None:
+    """Begin to compile a module that is going to be wanted; NVRTC compiles several at a time."""
+
+    def compile_on(device) -> object:
+        with device:
+            module = module_of(code, dtype, cooperative)
+            module.compile()
+            return module
+
+    if (code, dtype, cooperative) not in _ahead:
+        _ahead[code, dtype, cooperative] = _compilers.submit(compile_on, cupy().cuda.Device())
+
+
+_ahead: dict[tuple[str, str, bool], Future] = {}
+_compilers = ThreadPoolExecutor(8)
+
+
+@functools.cache
+def module_of(code: str, dtype: str, cooperative: bool):
+    """Return a module; the first call compiles it."""
     real = {"float32": "float", "float64": "double"}[dtype]
     return cupy().RawModule(code=code, options=("-std=c++17", f"-DREAL={real}"), enable_cooperative_groups=cooperative)

@@ -29,7 +29,7 @@ def save_c(net, path: str | os.PathLike) -> None:
     Raises UsageError for a network that it cannot hold; OutputError.
     """
     _check(net, path)
-    text = c_model(net, path)
+    text = _File(net, path).text()
     with atomic_file(path) as file:
         file.write(text.encode())
 
@@ -48,11 +48,6 @@ def _check(net, path) -> None:
                     f"{path}: {name} has values that are not finite, which C cannot write; train again with a lower "
                     f"--learning_rate"
                 )
-
-
-def c_model(net, path="the model") -> str:
-    """Return the C file of a network. path: of the file in messages."""
-    return _File(net, path).text()
 
 
 class _File:

@@ -38,7 +38,6 @@ class Constants:
         return self.array(name, values, ctype) if len(values) else "NULL"
 
     def words(self, name: str, words: list[bytes], remark: str = "") -> str:
-        """Add an array of texts and return its name."""
         self.bytes += sum(len(word) + 1 + _SIZES["pointer"] for word in words)
         self._add("char *const", name, _lines(map(quoted, words)), len(words), remark)
         return name
@@ -49,11 +48,9 @@ class Constants:
         self.bytes += len(rows) * self._sizes[ctype]
 
     def line(self, text: str) -> None:
-        """Add a line that defines something else."""
         self._parts.append(f"{text}\n")
 
     def text(self) -> str:
-        """Return all definitions."""
         return "".join(self._parts).rstrip("\n")
 
     def _unused(self, name: str) -> str:
@@ -77,7 +74,6 @@ def numbers(array: np.ndarray) -> list[str]:
 
 
 def braces(items: Iterable) -> str:
-    """Return an initializer of C."""
     return f"{{{', '.join(map(str, items))}}}"
 
 
@@ -100,7 +96,6 @@ def comment(text: str) -> str:
 
 
 def _lines(items: Iterable[str]) -> Iterator[str]:
-    """Yield lines of items with commas."""
     line = "   "
     for item in items:
         if len(line) + len(item) + 2 > _WIDTH and line != "   ":

@@ -64,7 +64,6 @@ def prediction_names(net) -> list[str]:
 
 
 def shares(net) -> list[float]:
-    """Return the share of each member in the mean."""
     whole = sum(net.member_weights)
     return [weight / whole for weight in net.member_weights]
 

@@ -92,7 +92,6 @@ class _Inputs:
             self._x, self._columns = None, column_inputs(graph, self._names, self._reads)
 
     def read_by(self, net):
-        """Return what the network's first layer gets."""
         key = id(net.scaling if net.encoding is None else net.encoding)
         if key not in self._read:
             self._read[key] = self._plain(net) if net.encoding is None else self._encoded(net)
@@ -131,7 +130,6 @@ def _predictions(graph: Graph, net, inputs: _Inputs) -> str:
 
 
 def _mean(graph: Graph, outs: list[str], net) -> str:
-    """Return the weighted mean of the members' predictions."""
     parts = [
         graph.add("Mul", graph.cast(out, np.float64), graph.constant(weight, np.float64))
         for out, weight in zip(outs, shares(net), strict=True)

@@ -56,11 +56,9 @@ class Graph:
         return self._constants[key]
 
     def cast(self, value: str, dtype) -> str:
-        """Return the value in another NumPy type."""
         return self.add("Cast", value, to=self._type(dtype))
 
     def clip(self, value: str, low: float, high: float, dtype=None) -> str:
-        """Return the value between two bounds."""
         return self.add("Clip", value, self.constant(low, dtype), self.constant(high, dtype))
 
     def columns(self, value: str, places) -> str:
@@ -77,7 +75,6 @@ class Graph:
         return name
 
     def output(self, name: str, value: str, dtype, shape: tuple[int, ...]) -> None:
-        """Make a value an output of the graph."""
         self.add("Identity", value, output=name)
         self._outputs.append(self._value(name, dtype, shape))
 

@@ -140,7 +140,6 @@ def _sine_and_cosine(graph: Graph, angle: str) -> list[str]:
 
 
 def _first(column: InputColumn) -> int:
-    """Return the first output of a number after the usual ones."""
     return 2 if column.kind == "gap" else 1
 
 

@@ -1,0 +1,167 @@
+"""nn --export: what .onnx and .c have in common, beside nn; an ONNX file by onnxruntime, a C file by any compiler."""
+
+import numpy as np
+import pytest
+from support.c_models import SINGLE, Library, check_program, trained
+from support.command_line import run, succeed
+from support.distances import relative_distance
+from support.networks import members_with_and_without_an_encoding, network
+from support.onnx_models import check_table, outputs
+
+import nn
+
+TABLES = [
+    ("two", []),
+    ("two", ["--networks", "3", "--validation", "0.2", "--threshold", "f1", "--calibrate", "temperature"]),
+    ("two", ["--folds", "3", "--layers", "auto,9:gelu,1"]),
+    ("three", ["--validation", "0.2", "--calibrate", "temperature"]),
+    ("three", ["--networks", "2", "--scaling", "normalization", "--drop", "place,when"]),
+    ("number", ["--networks", "2"]),
+    ("number", ["--number_embedding", "waves6"]),
+    ("two", ["--networks", "2", "--number_embedding", "waves5:0.7", "--layers", "auto,5:silu,1"]),
+    ("number", ["--number_embedding", "pieces4", "--missing", "red,none"]),
+]
+
+
+def check_both(folder, new, **options) -> None:
+    """Both files of m.bin give for the rows of the file `new` what --predict gives."""
+    check_program(folder, new, **options)
+    check_table(folder, new)
+
+
+@pytest.mark.parametrize("target, flags", TABLES, ids=str)
+def test_tables_with_every_kind_of_column(target, flags, tables, folder):
+    old, new = tables(target)
+    trained(folder, old, *flags)
+    check_both(folder, new)
+
+
+def test_numbers_as_they_are(tables, folder):
+    old, new = tables("number")
+    trained(folder, old, "--scaling", "none", "--numbers", "label", "--categories", "truth")
+    check_both(folder, new, backend="seq")  # sums of millions, which backend omp adds up as float32
+
+
+def test_gaps_and_words_that_training_did_not_have(tables, folder):
+    old, new = tables("two", gaps=0)
+    new.write_text(new.read_text(encoding="utf-8").replace("green", "purple"), encoding="utf-8")
+    trained(folder, old)
+    check_both(folder, new)
+
+
+def test_yes_and_no_in_every_way_that_a_model_reads(folder):
+    (folder / "old.csv").write_text(
+        "\n".join(["t,x,y", *(f"{['yes', 'no'][k * k % 3 % 2]},{k % 7},{k % 11 / 3}" for k in range(90))])
+    )
+    words = "yes", "nO", "T", "1", "0", "1.0", "0.0", "?", "2"
+    (folder / "new.csv").write_text("\n".join(["t,x,y", *(f"{word},3,1" for word in words)]))
+    trained(folder, folder / "old.csv")
+    check_both(folder, folder / "new.csv")
+
+
+# ---------------------------------------------------------------- numbers and images, through Python
+
+
+def both(net, folder, rows, features=None, name="m") -> list[np.ndarray]:
+    """What the ONNX file and the C file of a network give for rows. features: as the ONNX file takes them."""
+    nn.export(net, folder / f"{name}.onnx")
+    nn.export(net, folder / f"{name}.c")
+    features = features or {"features": np.asarray(rows, np.float64)}
+    found = outputs(folder / f"{name}.onnx", features)
+    of_onnx = found["values"] if "values" in found else found["probabilities"]
+    of_onnx = of_onnx[:, 1:] if net.outputs == 1 and of_onnx.shape[1] == 2 else of_onnx
+    library = Library.of(net, folder / f"{name}.c")
+    of_c = library.predict(rows)
+    if "label" in found:
+        assert found["label"].tolist() == [library.label(row) for row in of_c]
+        assert found["label"].tolist() == list(map(str, nn.Model(net).predict(rows)))
+    return [of_onnx, of_c]
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("scaling", ["pixel", "standardization"])
+def test_images_are_bytes_and_classes_have_names(scaling, dtype, folder):
+    rng = np.random.default_rng(4)
+    x = rng.integers(0, 256, size=(60, 3, 6, 6)).astype(np.uint8)
+    ds = nn.Dataset(x, np.array(["cat", "dog", "eel"])[rng.integers(3, size=60)], "multiclass")
+    net = nn.Network.for_data(ds, "auto,conv4:silu,maxpool2,3", dtype=dtype, backend="seq")
+    nn.train(net, ds, epochs=2, scaling=scaling)
+    if dtype == "float64":  # which onnxruntime does not have of conv
+        nn.export(net, folder / "m.c")
+        assert Library.of(net, folder / "m.c").predict(x).tobytes() == net.predict(x).tobytes()
+        return
+    of_onnx, of_c = both(net, folder, x, {"features": x if scaling == "pixel" else x.astype(np.float64)})
+    assert relative_distance(of_onnx, net.predict(x)) < 1e-5 and relative_distance(of_c, net.predict(x)) < SINGLE
+
+
+def test_a_text_model_of_the_original(folder):
+    ds = nn.load(np.random.default_rng(1).normal(size=(50, 3)).round(2), y=np.arange(50) % 2)
+    net = nn.Network("3,4:sigmoid,1:sigmoid", "binary", dtype="float64")
+    nn.train(net, ds, epochs=2)
+    net.export(folder / "m.m")
+    again, x = nn.Model.load(folder / "m.m", backend="seq").network, ds.x.astype(np.float64)
+    of_onnx, of_c = both(again, folder, x)
+    assert relative_distance(of_onnx, again.predict(x)) < 1e-12 and of_c.tobytes() == again.predict(x).tobytes()
+    written = (folder / "m.c").read_bytes()
+    succeed("--export", "--model", folder / "m.m", "-o", folder / "m.c", "-q")
+    assert (folder / "m.c").read_bytes() == written
+
+
+def test_members_with_and_without_an_encoding(folder):
+    x, nets = members_with_and_without_an_encoding("seq")
+    for net, columns in zip(nets, (True, False)):
+        features = {f"column_{k}": x[:, k : k + 1].astype(np.float64) for k in range(3)} if columns else None
+        of_onnx, of_c = both(net, folder, x, features, f"m{columns}")
+        assert relative_distance(of_onnx, net.predict(x)) < 1e-5 and relative_distance(of_c, net.predict(x)) < SINGLE
+
+
+def test_predictions_that_are_clipped(folder):
+    x = np.random.default_rng(3).normal(size=(200, 2))
+    ds = nn.load(x, y=np.column_stack([9 * x[:, 0] + 50, x[:, 1]]))
+    net = nn.Network.for_data(ds, backend="seq")
+    nn.train(net, ds, epochs=2, clip=True)
+    far = (100 * x).astype(np.float32)
+    wanted = net.predict(far)
+    for found in both(net, folder, far):
+        assert relative_distance(found, wanted) < 1e-5
+    assert (wanted == wanted.max(axis=0)).sum() > 10  # at the bounds
+
+
+# ---------------------------------------------------------------- what is written, what is refused
+
+
+@pytest.mark.parametrize("suffix", ["onnx", "c"])
+def test_the_same_model_gives_the_same_bytes(suffix, folder):
+    net, path = network("7,5:tanh,3", dtype="float32"), folder / f"m.{suffix}"
+    nn.export(net, path)
+    before = path.read_bytes()
+    nn.export(net, path)
+    assert path.read_bytes() == before
+
+
+@pytest.mark.parametrize("output, code, told", [
+    ("m.onnx", 2, "activation gelu: onnxruntime has no gelu in float64; add --dtype float32"),
+    ("m.pt", 2, "the suffix .pt, expected .onnx or .c"),
+    ("m", 2, "no suffix, expected .onnx or .c"),
+    ("absent/m.onnx", 73, "no folder"),
+    ("absent/m.c", 73, "no folder"),
+    ("link.c", 73, "a device"),
+])  # fmt: skip
+def test_what_cannot_be_exported_is_told(output, code, told, folder):
+    network("4,3:gelu,2", dtype="float64").export(folder / "m.bin")
+    (folder / "link.c").symlink_to("/dev/null")
+    result = run("--export", "--model", folder / "m.bin", "-o", folder / output)
+    assert (result.code, told in result.err) == (code, True), result.err
+    assert output == "link.c" or not (folder / output).exists()
+
+
+@pytest.mark.parametrize("suffix", ["onnx", "c"])
+def test_codes_that_no_encoding_explains_are_refused(suffix, folder):
+    with pytest.raises(nn.UsageError, match="first layer, embedding"):
+        nn.export(network("mixed,5", dtype="float32"), folder / f"m.{suffix}")
+
+
+def test_model_and_output_are_needed(folder):
+    for given, told in ((["--model", "m.bin"], "--output"), (["-o", "m.onnx"], "--model")):
+        result = run("--export", *given)
+        assert result.code == 2 and f"--export needs {told} PATH" in result.err
