@@ -146,8 +146,12 @@ typedef struct nn_pack nn_pack;
 /* The instruction set the kernels use: the best this processor has of "avx512", "avx2", "baseline", or the one
  * that the environment variable NN_ISA names; always "plain" in _seq. */
 const char *nn_isa(void);
+
 /* 1 where the extension was built with OpenMP. */
 int nn_has_openmp(void);
+/* Lets a read of a mapped file that was cut meanwhile, or of a disk that fails, end the process with the exit code and
+ * this line. */
+void nn_tell_lost(const char *line, int code);
 void nn_free(void *pointer);
 
 /* ---- random numbers (random.c) ---------------------------------------------------------------------------------- */
