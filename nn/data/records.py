@@ -21,9 +21,11 @@ from bisect import bisect_right
 from collections.abc import Callable, Iterator, Sequence
 from itertools import accumulate
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 
+from ..core import extension
 from ..core.records import check_rows
 from ..utils import (
     NnError,
@@ -32,6 +34,7 @@ from ..utils import (
     alone_in,
     atomic_file,
     available_memory,
+    cut_line,
     cut_name,
     give_back_memory,
     locked,
@@ -143,6 +146,7 @@ def _file(size: int) -> mmap.mmap:
             else:
                 for first in range(0, size, COPIED_BYTES):
                     file.write(bytes(min(COPIED_BYTES, size - first)))
+            tell_lost(folder)
             return mmap.mmap(file.fileno(), size)
     except OSError as error:
         if error.errno == errno.ENOMEM:
@@ -151,6 +155,12 @@ def _file(size: int) -> mmap.mmap:
             f"the data: its rows do not fit the memory, and cannot be written to {folder}: {os_reason(error)}; make "
             "room there, or name another folder by TMPDIR"
         ) from error
+
+
+def tell_lost(path: str | os.PathLike) -> None:
+    """Let the program end in one line where mapped rows cannot be read any more, as of a file that was cut."""
+    line = cut_line(f"nn: {path}: rows that lie there cannot be read any more; was a file cut, or does the disk fail?")
+    extension("seq")[1].nn_tell_lost(f"{line}\n".encode(), OutputError.exit_code)
 
 
 def folder_on_disk() -> str:
@@ -213,7 +223,31 @@ def _filled(out: np.ndarray, rows) -> np.ndarray:
 # ---------------------------------------------------------------- records beside a checkpoint
 
 # A file's name has the digest of what decides its bytes; it is the records and the SHA-256 of name and records. Nothing
-# else in it is trusted: one that is cut, changed, of others or with codes out of range is written anew.
+# else in it is trusted: one that is cut, changed, of others or with codes out of range is written anew. It is mapped to
+# be read alone; one that changes while a training reads it ends the training before that writes anything.
+
+
+class _Mapped(NamedTuple):
+    """A file in use: where it is, as what it was mapped, and what its bytes were then."""
+
+    beside: Path
+    path: Path
+    facts: os.stat_result
+    memory: mmap.mmap
+    digest: bytes
+
+    def is_changed(self) -> bool:
+        """Return whether its bytes are others now: they are read only where the file was written to."""
+        try:
+            facts = os.stat(self.path)
+        except OSError:
+            return False
+        if not os.path.samestat(facts, self.facts) or facts.st_mtime_ns == self.facts.st_mtime_ns:
+            return False
+        return facts.st_size != self.facts.st_size or not _is_whole(self.memory, self.digest)
+
+
+_in_use: list[_Mapped] = []
 
 
 def filled_records(
@@ -243,6 +277,8 @@ def filled_records(
                     file.write(block.view(np.uint8))
                     whole.update(block.view(np.uint8))
                 file.write(whole.digest())
+            with contextlib.suppress(OSError):  # no modes, see atomic_file
+                os.chmod(path, 0o400)
             found = _read(path, digest, rows, dtype, columns)
     if found is None:
         raise OutputError(f"{path}: cannot write: the file has changed since; let nothing else write there")
@@ -253,9 +289,14 @@ def filled_records(
 def beside_checkpoint(path: str | None) -> Iterator[None]:
     """Let files of rows lie beside a checkpoint in the block; its records are removed when a training has come to its
     end."""
-    with within(beside=path):
-        yield
-    if path is None or Path(path) in _Room.checkpoints[-1:]:
+    is_first = path is not None and Path(path) not in _Room.checkpoints[-1:]
+    try:
+        with within(beside=path):
+            yield
+            check_kept(path)
+    finally:
+        _in_use[:] = [kept for kept in _in_use if not (is_first and kept.beside == Path(path))]
+    if not is_first:
         return
     folder, name = Path(path).parent, glob.escape(cut_name(Path(path).name))
     for kept in folder.glob(f"{name}.rows-{'[0-9a-f]' * KEY_CHARACTERS}"):
@@ -265,6 +306,14 @@ def beside_checkpoint(path: str | None) -> Iterator[None]:
         with contextlib.suppress(OSError), open(part, "r+b") as file:
             if locked(file.fileno()):
                 part.unlink()
+
+
+def check_kept(beside: str | None) -> None:
+    """Raise OutputError if a file beside a checkpoint was changed since it was mapped: what was trained is wrong."""
+    for kept in _in_use:
+        if beside is not None and kept.beside == Path(beside) and kept.is_changed():
+            cure = "let nothing write there, and train again"
+            raise OutputError(f"{kept.path}: was changed while a training read it; {cure}")
 
 
 def _file_beside(key: str | None, size: int) -> tuple[Path, bytes] | None:
@@ -281,25 +330,33 @@ def _file_beside(key: str | None, size: int) -> tuple[Path, bytes] | None:
 
 def _read(path: Path, digest: bytes, rows: int, dtype: np.dtype, columns) -> np.ndarray | None:
     """Return the mapped records of a file, None unless it is our own, whole, and has codes that the network has."""
-    size, flags = rows * dtype.itemsize, os.O_NOFOLLOW | os.O_NONBLOCK  # a pipe keeps nobody waiting
+    flags = os.O_NOFOLLOW | os.O_NONBLOCK  # a pipe keeps nobody waiting
     try:
-        with open(path, "r+b", opener=lambda path, how: os.open(path, how | flags)) as file:
+        with open(path, "rb", opener=lambda path, how: os.open(path, how | flags)) as file:
             facts = os.fstat(file.fileno())
-            if facts.st_size != size + DIGEST_BYTES or facts.st_uid != os.geteuid() or facts.st_mode & 0o022:
+            is_ours = facts.st_uid == os.geteuid() and not facts.st_mode & 0o022
+            if facts.st_size != rows * dtype.itemsize + DIGEST_BYTES or not is_ours:
                 return None
-            memory = mmap.mmap(file.fileno(), facts.st_size)
+            tell_lost(path)
+            memory = mmap.mmap(file.fileno(), facts.st_size, access=mmap.ACCESS_READ)
     except OSError:
         return None
-    whole = hashlib.sha256(digest)
-    for first in range(0, size, COPIED_BYTES):
-        whole.update(memoryview(memory)[first : min(first + COPIED_BYTES, size)])
-    if whole.digest() != memory[size:]:
+    if not _is_whole(memory, digest):
         return None
     found = np.frombuffer(memory, dtype, rows)
-    with contextlib.suppress(ValueError):
+    try:
         check_rows(found, columns)
-        return found
-    return None
+    except ValueError:
+        return None
+    _in_use.append(_Mapped(_Room.checkpoints[-1], path, facts, memory, digest))
+    return found
+
+
+def _is_whole(memory: mmap.mmap, digest: bytes) -> bool:
+    whole, size = hashlib.sha256(digest), len(memory) - DIGEST_BYTES
+    for first in range(0, size, COPIED_BYTES):
+        whole.update(memoryview(memory)[first : min(first + COPIED_BYTES, size)])
+    return whole.digest() == memory[size:]
 
 
 # ---------------------------------------------------------------- the budget

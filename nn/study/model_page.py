@@ -13,23 +13,11 @@ from ..data.table_rows import TableRows
 from ..layers import describe
 from ..nn_aux import METRICS, TASKS
 from ..settings.flags import BY_NAME
-from ..terminal.figures import (
-    bar,
-    comparison_lines,
-    count_text,
-    ends_text,
-    facts_of,
-    layers_of,
-    members_of,
-    number_text,
-    rate_text,
-    setting_text,
-    shape_text,
-    small_bars,
-)
+from ..terminal import figures
+from ..terminal.figures import ends_text, number_text, rate_text, setting_text, shape_text
 from ..test import figures_of, judged, without_remarks
-from ..test.columns import names_of
 from ..test.importance import curves, importance
+from ..test.values import names_of
 from ..train.folds import unseen_parts
 from ..utils import DataError, listed
 from . import tested
@@ -96,7 +84,7 @@ def _answer(net, result: dict, about: str) -> str:
 
     start = f"On {result['rows']:,} {about}, the model"
     if net.task == "binary":
-        there, alarms = (count_text(result["tp"] + result[wrong]) for wrong in ("fn", "fp"))
+        there, alarms = (figures.count_text(result["tp"] + result[wrong]) for wrong in ("fn", "fp"))
         name = (net.classes or ["0", "1"])[1]
         return (
             f"{start} finds {rate('recall')} of the {there} of class {name}; of its {alarms} alarms "
@@ -122,7 +110,7 @@ def _important(net, ds, found):
 def _importance(net, known, curves_of) -> list[Block]:
     label, most = METRICS[known.metric].label, max(*known.mean, 1e-300)
     lines = [
-        [name, bar(mean / most), f"{mean:.3g}", f"{low:.2g} to {high:.2g}"]
+        [name, figures.bar(mean / most), f"{mean:.3g}", f"{low:.2g} to {high:.2g}"]
         for name, mean, low, high in zip(known.names, known.mean, known.low, known.high, strict=True)
     ]
     title = f"how much worse {label} ({number_text(known.baseline)}) is with a column's values exchanged between rows"
@@ -183,7 +171,7 @@ def _values(rows: TableRows, k: int) -> list[str]:
         told = " to ".join(str(np.datetime64(int(v), "s"))[:10] for v in (low, high))
     else:
         told = f"{low:.4g} to {high:.4g}, median {np.median(known):.4g}"
-    return [told, small_bars(np.histogram(known, 12, (low, high))[0]), gaps]
+    return [told, figures.small_bars(np.histogram(known, 12, (low, high))[0]), gaps]
 
 
 # ---------------------------------------------------------------- training
@@ -191,25 +179,24 @@ def _values(rows: TableRows, k: int) -> list[str]:
 
 def _training(net) -> list[Block]:
     """Return what was trained, and what it cost."""
-    told = {name: setting_text(value) for name, value in _settings(net).items() if name != "layers"} | facts_of(net)
+    told = {name: setting_text(value) for name, value in _settings(net).items() if name != "layers"}
+    told |= figures.facts_of(net)
     tables = [Table("what was trained", ["", ""], [[name, value] for name, value in told.items() if value], 2)]
-    architectures = layers_of(net)
-    for _, layers in architectures if len(architectures) == 1 else ():
-        lines = [
-            [one["layer"], one["activation"], shape_text(one["output"]), f"{one['parameters']:,}"]
-            for one in describe(layers)
-        ]
+    architectures = figures.layers_of(net)
+    if len(architectures) == 1:
+        each = describe(architectures[0][1])
+        lines = [[e["layer"], e["activation"], shape_text(e["output"]), f"{e['parameters']:,}"] for e in each]
         tables.append(Table("layers", ["layer", "activation", "output", "parameters"], lines, 2))
-    headers, lines = members_of(net)
+    headers, lines = figures.members_of(net)
     return tables + ([Table("members", headers, lines[:MOST_LINES])] if lines else [])
 
 
 def _settings(net) -> dict:
     """Return the flags of the training, by name; of a file for --validation without its folder."""
-    found = {name: value for name, value in net.config.items() if name in BY_NAME and value not in (None, False)}
+    found = {name: value for name, value in sorted(net.config.items()) if name in BY_NAME}
     if isinstance(found.get("validation"), str):
         found["validation"] = basename(found["validation"])
-    return dict(sorted(found.items()))
+    return {name: value for name, value in found.items() if value not in (None, False)}
 
 
 def _losses_by_epoch(net) -> list[Plot]:
@@ -225,16 +212,14 @@ def _losses_by_epoch(net) -> list[Plot]:
         judged_by = "validation rows" if "val_metric" in history else "held-out rows"
         lines = {"training rows": history["loss"], judged_by: history["val_loss"]}
         lines = {name: dict(enumerate(values, 1)) for name, values in lines.items() if values}
-        scaled = ", of scaled targets" if net.target_scaling is not None else ""
         values = [value for line in lines.values() for value in line.values()]
-        log = min(values) > 0 and max(values) > 20 * min(values)
-        mark = best if monitor == "loss" else None
-        pictures.append(_by_epoch("loss", "Loss while training", Axis(f"loss ({net.loss}{scaled})", log), lines, mark))
+        axis = Axis(f"loss ({net.loss}{', of scaled targets' * (net.target_scaling is not None)})")
+        axis.log = min(values) > 0 and max(values) > 20 * min(values)
+        pictures.append(_by_epoch("loss", "Loss while training", axis, lines, best if monitor == "loss" else None))
     if metric and monitor != "loss":
         subtitle = f"mean of {len(net.members)} networks" if several else f"epoch {best} is the best"
-        axis = Axis(f"{monitor} of the validation rows")
-        lines = {"validation rows": metric}
-        pictures.append(_by_epoch("metric", f"{monitor} while training; {subtitle}", axis, lines, best))
+        title, axis = f"{monitor} while training; {subtitle}", Axis(f"{monitor} of the validation rows")
+        pictures.append(_by_epoch("metric", title, axis, {"validation rows": metric}, best))
     return pictures
 
 
@@ -244,7 +229,7 @@ def _by_epoch(name: str, title: str, axis: Axis, lines: dict[str, dict], best: i
     if best:
         values = [value for line in lines.values() for value in line.values()]
         drawn.append(Line(f"epoch {best}, the best", [best, best], [min(values), max(values)], "rule"))
-    return Plot(name, title, Axis("epoch", step=1), axis, drawn)
+    return Plot(name, title, Axis("epoch"), axis, drawn)
 
 
 # ---------------------------------------------------------------- again
@@ -283,7 +268,8 @@ def of_comparison(result: dict) -> Page:
     short = [basename(one), basename(other)]
     short = short if short[0] != short[1] else [f"{short[0]} (1)", f"{short[1]} (2)"]
     verdict = result["verdict"].replace(one, short[0]).replace(other, short[1])
-    table = Table(f"{result['rows']} rows", ["", *short, "difference", "95 % interval"], comparison_lines(result))
+    headers = ["", *short, "difference", "95 % interval"]
+    table = Table(f"{result['rows']} rows", headers, figures.comparison_lines(result))
     apart = [
         [str(row["row"]), str(row["true"]), *("; ".join(f"{v:.3g}" for v in row[path]) for path in (one, other))]
         for row in result["disagree"]

@@ -12,8 +12,7 @@ from ..data.table_rows import TableRows
 from ..nn_aux import METRICS
 from ..settings.values import parse_rule
 from ..terminal.figures import confused_pairs, count_text, ends_text, number_text, rate_text
-from ..test.columns import names_of
-from ..test.values import gives_logits
+from ..test.values import gives_logits, names_of
 from .chart import Axis, Line, Plot
 from .page import Block, Images, Table, png_uri
 
@@ -28,22 +27,22 @@ ENDS = (0.0, 1.0)
 
 def metrics(result: dict) -> Table:
     """Return the table of the metrics, with their intervals if there are any."""
-    macro, intervals = result.get("macro", {}), result.get("intervals", {})
-    found = {METRICS[name].label: (name, value) for name, value in result.items() if name in METRICS}
-    found |= {f"macro {METRICS[name].label}": (f"macro_{name}", value) for name, value in macro.items()}
-    shown = number_text if "rmse" in result else rate_text
+    intervals, shown = result.get("intervals", {}), number_text if "rmse" in result else rate_text
+    each = {name: (METRICS[name].label, value) for name, value in result.items() if name in METRICS}
+    for name, value in result.get("macro", {}).items():
+        each[f"macro_{name}"] = f"macro {METRICS[name].label}", value
     lines = [
         [label, shown(value), ends_text(intervals[name], shown) if name in intervals else ""]
-        for label, (name, value) in found.items()
+        for name, (label, value) in each.items()
     ]
     return Table("metrics", ["", "", "95 % interval" if intervals else ""], lines)
 
 
 def _confusion(names, counts) -> Table:
     lines = [[name, *(count_text(v) if v else "" for v in row)] for name, row in zip(names, counts, strict=True)]
-    shares = [[v / max(sum(row), 1e-300) for v in row] for row in counts]
+    shades = [[v / max(sum(row), 1e-300) for v in row] for row in counts]
     caption = "rows of each true class by predicted class; darker is more of the true class"
-    return Table(caption, ["true \\ predicted", *names], lines, shades=shares, is_wide=len(names) > MOST_BESIDE)
+    return Table(caption, ["true \\ predicted", *names], lines, shades=shades, is_wide=len(names) > MOST_BESIDE)
 
 
 # ---------------------------------------------------------------- two classes
@@ -62,37 +61,29 @@ def of_two_classes(net, result: dict, truth, scores, weights) -> list[Block]:
     blocks.append(_score_picture(result, truth, scores, weights, classes))
     if result["brier"] is not None:
         blocks.append(_calibration(truth, scores, weights, result["brier"], f"class {classes[1]}"))
-    return [*blocks, threshold_table(result, truth, scores, weights, _costs(net))]
-
-
-def _costs(net) -> tuple[float, ...] | None:
-    """Return what a false alarm and a missed row cost, if the network's threshold was chosen by that."""
     rule = net.config.get("threshold")
-    name, numbers = parse_rule(rule) if isinstance(rule, str) else ("", ())
-    return numbers if name == "cost" else None
+    name, costs = parse_rule(rule) if isinstance(rule, str) else ("", ())
+    return [*blocks, threshold_table(result, truth, scores, weights, costs if name == "cost" else ())]
 
 
-def threshold_table(result: dict, truth, scores, weights, costs: tuple[float, ...] | None = None) -> Table:
+def threshold_table(result: dict, truth, scores, weights, costs: tuple[float, ...] = ()) -> Table:
     """Return what several thresholds give, the one of the test marked.
 
     They are those that people ask for; of scores that are no probabilities, tenths of their range. costs: of a false
     alarm and of a missed row, which add a column.
     """
-    cuts = cut_offs(truth, scores, weights)
-    rows = (cuts.tp[-1] + cuts.fp[-1]).item()
-    headers = ["threshold", "precision", "recall", "F1", "alarms per 1,000 rows", *(["cost"] if costs else [])]
-    usual = USUAL_THRESHOLDS
+    cuts, used, usual = cut_offs(truth, scores, weights), result["threshold"], USUAL_THRESHOLDS
     if scores.min() < 0 or scores.max() > 1:
         usual = np.linspace(scores.min(), scores.max(), 11, dtype=np.float64).tolist()
+    alarms = 1000 * (cuts.tp + cuts.fp) / (cuts.tp[-1] + cuts.fp[-1])
     lines = []
-    for threshold in sorted({*usual, result["threshold"]}):
+    for threshold in sorted({*usual, used}):
         k = int((cuts.scores >= threshold).sum()) - 1  # cut-offs fall, the first is inf
-        rates = [column[k] for column in (cuts.precision, cuts.recall, cuts.fbeta(1))]
-        alarms = 1000 * (cuts.tp[k] + cuts.fp[k]) / rows
-        mark = " (used)" if threshold == result["threshold"] else ""
-        line = [f"{threshold:.4g}{mark}", *map(rate_text, rates), f"{alarms:.1f}"]
-        lines.append(line + ([f"{cuts.cost(*costs)[k]:g}"] if costs else []))
-    return Table("thresholds", headers, lines, 0)
+        rates = (rate_text(rate[k]) for rate in (cuts.precision, cuts.recall, cuts.fbeta(1)))
+        cost = [f"{cuts.cost(*costs)[k]:g}"] if costs else []
+        lines.append([f"{threshold:.4g}{' (used)' * (threshold == used)}", *rates, f"{alarms[k]:.1f}", *cost])
+    headers = ["threshold", "precision", "recall", "F1", "alarms per 1,000 rows", "cost"]
+    return Table("thresholds", headers if costs else headers[:-1], lines, 0)
 
 
 def _curves(result: dict, cuts) -> list[Plot]:
@@ -118,7 +109,7 @@ def _curves(result: dict, cuts) -> list[Plot]:
 
 def _score_picture(result: dict, truth, scores, weights, classes) -> Plot:
     ends = ENDS if scores.min() >= 0 and scores.max() <= 1 else (scores.min(), scores.max())
-    edges, weights = np.histogram_bin_edges(scores, BINS, ends), _ones(weights, len(scores))
+    edges, weights = np.histogram_bin_edges(scores, BINS, ends), np.ones(len(scores)) if weights is None else weights
     lines = []
     for label, name in enumerate(classes):
         own = truth == label
@@ -133,17 +124,13 @@ def _score_picture(result: dict, truth, scores, weights, classes) -> Plot:
 
 def _calibration(truth, scores, weights, brier: float, of: str) -> Plot:
     """Return how often rows of each tenth of the scores are what the score says."""
-    weights, place = _ones(weights, len(scores)), np.minimum((scores * 10).astype(int), 9)
-    rows, total = np.bincount(place, minlength=10), np.bincount(place, weights, 10)
+    weights, place = 1.0 if weights is None else weights, np.minimum((scores * 10).astype(int), 9)
+    rows, total = np.bincount(place), np.bincount(place, weights * np.ones(len(scores)))
     kept = (rows >= min(LEAST_BIN, max(1, len(scores) // 10))) & (total > 0)
-    x, y = (np.bincount(place, weights * each, 10)[kept] / total[kept] for each in (scores, truth))
+    x, y = (np.bincount(place, weights * each)[kept] / total[kept] for each in (scores, truth))
     axes = Axis(f"score of {of}", ends=ENDS), Axis("share of the rows that are it", ends=ENDS)
     lines = [Line("tenths of the score", x, y), Line("calibrated", ENDS, ENDS, "rule")]
     return Plot("calibration", f"Calibration (Brier score {brier:.4g})", *axes, lines)
-
-
-def _ones(weights, rows: int) -> np.ndarray:
-    return np.ones(rows) if weights is None else np.asarray(weights, np.float64)
 
 
 # ---------------------------------------------------------------- several classes
@@ -153,13 +140,13 @@ def of_classes(net, result: dict, truth, scores, weights) -> list[Block]:
     """Return the confusion matrix as a heat map, the most confused pairs, each class, and calibration."""
     names = [row["class"] for row in result["per_class"]]
     blocks: list[Block] = [_confusion(names, result["confusion"])] if len(names) <= MOST_CELLS else []
-    lines = confused_pairs(result, MOST_PAIRS)
-    if lines:
+    if lines := confused_pairs(result, MOST_PAIRS):
         blocks.append(Table("most confused", ["true", "predicted", "rows", "of the class"], lines, 2))
-    rates, each = ("precision", "recall", "f1"), sorted(result["per_class"], key=lambda row: -row["support"])
-    lines = [[row["class"], *(rate_text(row[name]) for name in rates), count_text(row["support"])] for row in each]
-    title = "classes" if len(each) <= MOST_CLASSES else f"the {MOST_CLASSES} largest of {len(each)} classes"
-    blocks.append(Table(title, ["class", "precision", "recall", "F1", "rows"], lines[:MOST_CLASSES]))
+    each = sorted(result["per_class"], key=lambda row: -row["support"])[:MOST_CLASSES]
+    rates = [[rate_text(row[name]) for name in ("precision", "recall", "f1")] for row in each]
+    lines = [[row["class"], *own, count_text(row["support"])] for row, own in zip(each, rates, strict=True)]
+    title = "classes" if len(each) == len(names) else f"the {MOST_CLASSES} largest of {len(names)} classes"
+    blocks.append(Table(title, ["class", "precision", "recall", "F1", "rows"], lines))
     if result["brier"] is not None:
         sure = scores.max(axis=1).astype(np.float64)
         blocks.append(_calibration(decide(scores) == truth, sure, weights, result["brier"], "the predicted class"))
@@ -172,40 +159,39 @@ def of_classes(net, result: dict, truth, scores, weights) -> list[Block]:
 def of_numbers(net, result: dict, truth, scores, weights) -> list[Block]:
     """Return predicted against true values, the errors, and the errors by range of the prediction."""
     predicted, names = scores.astype(np.float64), net.targets or [f"output {i}" for i in range(net.outputs)]
-    every, shown = -(-len(truth) // MOST_POINTS), range(min(net.outputs, MOST_TARGETS))
-    unit = "value (unit of the target)"
+    every, shown, unit = -(-len(truth) // MOST_POINTS), names[:MOST_TARGETS], "(unit of the target)"
     ends = [min(truth.min(), predicted.min()), max(truth.max(), predicted.max())]
-    lines = [Line(names[k], truth[::every, k], predicted[::every, k], "dots") for k in shown]
+    lines = [Line(name, truth[::every, k], predicted[::every, k], "dots") for k, name in enumerate(shown)]
     lines.append(Line("perfect prediction", ends, ends, "rule"))
-    first = Plot("predicted", "Predicted against true", Axis(f"true {unit}"), Axis(f"predicted {unit}"), lines)
+    axes = Axis(f"true value {unit}"), Axis(f"predicted value {unit}")
+    blocks: list[Block] = [Plot("predicted", "Predicted against true", *axes, lines)]
     errors = predicted - truth
     edges, lines = np.histogram_bin_edges(errors, bins=min(60, max(10, int(len(errors) ** 0.5)))), []
-    for k in shown:
-        label = f"{names[k]}: mean {errors[:, k].mean():.3g}, deviation {errors[:, k].std():.3g}"
+    for k, name in enumerate(shown):
+        label = f"{name}: mean {errors[:, k].mean():.3g}, deviation {errors[:, k].std():.3g}"
         lines.append(Line(label, edges, np.histogram(errors[:, k], edges)[0], "area"))
-    second = Plot("errors", "Errors", Axis("predicted - true (unit of the target)"), Axis("rows", step=1), lines)
-    return [first, second, *(_residuals(predicted[:, k], errors[:, k], names[k]) for k in shown)]
+    blocks.append(Plot("errors", "Errors", Axis(f"predicted - true {unit}"), Axis("rows"), lines))
+    return blocks + [_residuals(predicted[:, k], errors[:, k], name) for k, name in enumerate(shown)]
 
 
 def _residuals(predicted: np.ndarray, errors: np.ndarray, name: str) -> Table:
     lines = []
-    for low, high, own in _ranges(predicted, RANGES):
+    for values, own in _ranges(predicted, RANGES):
         part = errors[own]
         ends = " to ".join(f"{v:.4g}" for v in np.quantile(part, (0.05, 0.95)))
-        root = np.sqrt((part**2).mean())
-        lines.append([f"{low:.4g} to {high:.4g}", str(len(part)), f"{part.mean():.4g}", f"{root:.4g}", ends])
+        lines.append([values, str(len(part)), f"{part.mean():.4g}", f"{np.sqrt((part**2).mean()):.4g}", ends])
     headers = ["predicted", "rows", "mean error", "RMSE", "90 % of the errors"]
     return Table(f"errors of {name} by range of the prediction", headers, lines)
 
 
-def _ranges(values: np.ndarray, most: int) -> Iterator[tuple[float, float, np.ndarray]]:
-    """Yield (least, largest, rows) of ranges that hold about as many of the values each; gaps are in none."""
+def _ranges(values: np.ndarray, most: int) -> Iterator[tuple[str, np.ndarray]]:
+    """Yield (ends, rows) of ranges that hold about as many of the values each; gaps are in none."""
     known = values[~np.isnan(values)].astype(np.float64)
     edges = np.unique(np.quantile(known, np.linspace(0, 1, most + 1))) if len(known) else []
     for low, high in zip(edges[:-1], edges[1:], strict=True):
         own = np.flatnonzero((values >= low) & ((values < high) | ((high == edges[-1]) & (values == high))))
         if len(own):
-            yield low, high, own
+            yield f"{low:.4g} to {high:.4g}", own
 
 
 # ---------------------------------------------------------------- errors
@@ -216,16 +202,19 @@ def mistakes(net, x: np.ndarray, truth, scores) -> Images:
     losses, each = _losses(net, truth, scores), []
     names = net.classes or [str(k) for k in range(max(2, net.outputs))]
     for k in [k for k in np.argsort(-losses, kind="stable")[:MISTAKES] if losses[k] > 0]:
-        true, given = f"{truth[k].flat[0]:.4g}", f"{scores[k, 0]:.4g}"
+        true, said = f"{truth[k].flat[0]:.4g}", f"{scores[k, 0]:.4g}"
         if net.task != "regression":
-            named = decide(scores[k : k + 1] if net.outputs > 1 else scores[k], net.threshold)
-            true, given = names[int(truth[k])], names[int(named[0])]
+            true, said = names[int(truth[k])], names[int(_decided(net, scores[k : k + 1])[0])]
         pixels = np.asarray(x[k], np.float64)
         low, high = (0, 255) if x.dtype == np.uint8 else (pixels.min(), pixels.max())
         pixels = np.uint8(np.clip(255 * (pixels - low) / ((high - low) or 1), 0, 255))
         image = np.moveaxis(pixels, 0, 2) if len(pixels) == 3 else pixels[0]
-        each.append((f"row {k}: true {true}, predicted {given}", png_uri(image)))
+        each.append((f"row {k}: true {true}, predicted {said}", png_uri(image)))
     return Images("Rows whose prediction is furthest from the truth.", each)
+
+
+def _decided(net, scores: np.ndarray) -> np.ndarray:
+    return decide(scores if net.outputs > 1 else scores[:, 0], net.threshold)
 
 
 def _losses(net, truth, scores) -> np.ndarray:
@@ -234,7 +223,7 @@ def _losses(net, truth, scores) -> np.ndarray:
     if net.task == "regression":
         return np.abs(scores - truth).mean(axis=1)
     if not gives_logits(net):
-        return (decide(scores if net.outputs > 1 else scores[:, 0], net.threshold) != truth).astype(np.float64)
+        return (_decided(net, scores) != truth).astype(np.float64)
     each = scores if net.outputs > 1 else np.concatenate([1 - scores, scores], axis=1)
     return -np.log(np.maximum(each[np.arange(len(truth)), truth.astype(int)], 1e-12))
 
@@ -244,30 +233,26 @@ def groups(net, x, truth, scores) -> Block:
     losses, found = _losses(net, truth, scores), []
     mean, deviation, least = losses.mean(), losses.std(), max(LEAST_GROUP, len(losses) // 100)
     for column, values, own in _groups_of(net, x):
-        if least <= len(own) < len(losses):
-            above = (losses[own].mean() - mean) * np.sqrt(len(own)) / max(deviation, 1e-300)
-            found.append((-above, column, values, own))
-    found = sorted([one for one in found if one[0] < -SURE], key=lambda one: one[:3])[:GROUPS]
+        own_mean = losses[own].mean() if len(own) >= least else mean
+        above = (own_mean - mean) * np.sqrt(len(own)) / max(deviation, 1e-300)
+        if len(own) < len(losses) and above > SURE:
+            line = [column, values, str(len(own)), f"{own_mean:.4g}", f"{own_mean / mean:.2f} times"]
+            found.append((-above, line))
     what = "mean absolute error" if net.task == "regression" else "log loss" if gives_logits(net) else "share of errors"
     if not found:
         return f"No group of at least {least} rows errs clearly more than the rest ({what} {mean:.4g})."
-    lines = [
-        [column, values, str(len(own)), f"{losses[own].mean():.4g}", f"{losses[own].mean() / mean:.2f} times"]
-        for _, column, values, own in found
-    ]
-    title = f"groups of rows; all {len(losses)}: {mean:.4g}"
-    return Table(title, ["column", "values", "rows", what, "of all"], lines, 2)
+    title, headers = f"groups of rows; all {len(losses)}: {mean:.4g}", ["column", "values", "rows", what, "of all"]
+    return Table(title, headers, [line for _, line in sorted(found)[:GROUPS]], 2)
 
 
 def _groups_of(net, x) -> Iterator[tuple[str, str, np.ndarray]]:
     """Yield (column, its values, rows): quarters of numbers, frequent words, gaps."""
     for name, column in zip(names_of(net), TableRows.of(x).columns, strict=True):
-        if column.is_gap.any():
-            yield name, "(missing)", np.flatnonzero(column.is_gap)
+        yield name, "(missing)", np.flatnonzero(column.is_gap)
         if column.reads == "text":
             counts = np.bincount(column.values[column.values >= 0], minlength=len(column.words))
             for code in np.argsort(-counts, kind="stable")[:RANGES]:
                 yield name, column.words[code], np.flatnonzero(column.values == code)
         elif column.reads == "number":
-            for low, high, own in _ranges(column.values, 4):
-                yield name, f"{low:.4g} to {high:.4g}", own
+            for values, own in _ranges(column.values, 4):
+                yield name, values, own

@@ -86,7 +86,7 @@ def test_a_training_that_goes_on_uses_the_file_and_the_end_removes_it(folder, ma
     peace = trained().vector
     assert encoded == [2000] and files() == []
     (path,) = stopped()
-    assert stat.S_IMODE(os.stat(path).st_mode) == 0o600
+    assert stat.S_IMODE(os.stat(path).st_mode) == 0o400
     before, encoded[:] = os.stat(path).st_ino, []
     assert stopped(resume="auto") == [path] and os.stat(path).st_ino == before
     np.testing.assert_array_equal(trained(resume="auto").vector, peace)
@@ -110,6 +110,7 @@ def test_a_file_that_is_not_whole_is_written_anew(folder, mapped, encoded, damag
     peace = trained().vector
     (path,) = stopped()
     whole = Path(path).read_bytes()
+    os.chmod(path, 0o600)
     Path(path).write_bytes(damage(whole))
     encoded.clear()
     assert stopped(resume="auto") == [path] and Path(path).read_bytes() == whole and encoded == [2000]
@@ -138,10 +139,67 @@ def test_a_file_of_others_or_a_link_is_not_used(folder, mapped):
     (path,) = stopped()
     whole = Path(path).read_bytes()
     os.chmod(path, 0o666)
-    assert stopped() == [path] and stat.S_IMODE(os.stat(path).st_mode) == 0o600
+    assert stopped() == [path] and stat.S_IMODE(os.stat(path).st_mode) == 0o400
     os.replace(path, "elsewhere")
     os.symlink("elsewhere", path)
     assert stopped() == [path] and not os.path.islink(path) and Path(path).read_bytes() == whole
+
+
+class Attacking(Callback):
+    """Do something to the file of records after the first epoch."""
+
+    def __init__(self, attack):
+        self.attacks = [attack]
+
+    def epoch(self, *_):
+        while self.attacks:
+            self.attacks.pop()(*files())
+
+
+def other_bytes(path):
+    os.chmod(path, 0o600)
+    with open(path, "r+b") as file:
+        file.seek(1000)
+        file.write(bytes(range(100)))
+
+
+def swap(path):
+    Path("other").write_bytes(os.urandom(os.path.getsize(path)))
+    os.replace("other", path)
+
+
+def test_records_that_change_while_a_training_reads_them_end_it(folder, mapped):
+    with pytest.raises(OutputError, match="c.ck.rows-.*: was changed while a training read it"):
+        trained(callback=Attacking(other_bytes))
+    assert not os.path.exists("c.ck")
+
+
+@pytest.mark.parametrize("attack", [swap, os.utime, os.remove, lambda path: os.chmod(path, 0o644)])
+def test_a_file_that_is_swapped_touched_or_removed_is_no_harm(folder, mapped, attack):
+    peace = trained().vector
+    np.testing.assert_array_equal(trained(callback=Attacking(attack)).vector, peace)
+    assert files() == []
+
+
+def test_records_that_are_cut_while_a_training_reads_them_end_it_in_one_line(folder):
+    """The system ended the process by SIGBUS, without a word."""
+    cutting = """
+import os, glob
+from nn.train.member import Member
+epoch = Member._run_epoch
+def cutting(self, *more):
+    for path in glob.glob("c.ck.rows-*"):
+        os.chmod(path, 0o600)
+        os.truncate(path, 0)
+    return epoch(self, *more)
+Member._run_epoch = cutting
+"""
+    program = MAPPED.replace("import nn.cli\n", "import nn.cli\n" + cutting)
+    command = [sys.executable, "-c", program, *map(str, TRAIN)]
+    done = subprocess.run(command, env=environment(), capture_output=True, text=True, timeout=60)
+    (line,) = done.stderr.removeprefix("WRITES ").splitlines()
+    assert done.returncode == 73 and line.startswith("nn: c.ck.rows-") and "cannot be read any more" in line
+    assert not os.path.exists("m.bin")
 
 
 def test_other_data_and_another_format_have_another_file(folder, mapped, monkeypatch):

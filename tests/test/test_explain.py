@@ -252,6 +252,17 @@ def test_the_command_says_what_matters_in_few_lines(model):
     assert told["importance"]["metric"] == "loss" and set(told["curves"]) == set(COLUMNS)
 
 
+def test_long_names_are_shortened_in_a_terminal(folder):
+    long = "a long name " * 25_000
+    with open("t.csv", "w", newline="") as file:
+        writer = csv.writer(file)
+        writer.writerow([long, f"twin {long}", "c", "y"])
+        writer.writerows([k % 7, k % 7 + 0.01, k % 5, f"{long}{k % 7 > 3}"] for k in range(200))
+    succeed("--train", "--dataset", "t.csv", "--model", "m.bin", "--layers", "auto,4,1", "--epochs", 1, "-q")
+    out = succeed("--explain", "--model", "m.bin").out
+    assert "correlation" in out and max(map(len, out.splitlines())) < 400
+
+
 def test_contributions_are_written(model):
     line = succeed("--explain", "--model", "m.bin", "--dataset", "t.csv", "-o", "why.csv").err.splitlines()[-1]
     assert line.startswith("why.csv: ")
