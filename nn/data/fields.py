@@ -239,7 +239,7 @@ def role_values(source: TableSource, table: Table, places: Places) -> dict[str, 
 
 def _times(source: TableSource, table: Table, place: int, column: Column) -> np.ndarray:
     """Return the seconds since 1970-01-01 of dates as people write them."""
-    kind = kind_of(column, Kind("date"), source.column(place))
+    kind = kind_of(column, Kind("date"), source.column(place), (source.names and source.names[place]) or str(place))
     seconds = settled(column, "date").values
     if kind.written:
         seconds = kind.written.values_of(column.words)[column.values]

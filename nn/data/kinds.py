@@ -50,9 +50,9 @@ class Kind:
 NUMBER = Kind("number")
 
 
-def kind_of(column: Column, choice: Kind | None, name: str) -> Kind:
+def kind_of(column: Column, choice: Kind | None, name: str, flag: str = "") -> Kind:
     """Return what a column is. choice: a person's, perhaps with how it is written; a date without that is as most of
-    them are. name: how messages call it. Raises DataError for dates whose form must be asked for."""
+    them are. name, flag: how messages and flags call it. Raises DataError for dates whose form must be asked for."""
     asked = choice.kind if choice else None
     if column.reads != "text":
         return Kind(column.reads)
@@ -67,19 +67,17 @@ def kind_of(column: Column, choice: Kind | None, name: str) -> Kind:
         return Kind.of(written.YesNo())
     if asked != "date" and (numbers := written.way_of_numbers(words, rows, asked=bool(asked))):
         return Kind.of(numbers)
-    if asked != "number" and (form := _form_of_dates(words, rows, bool(asked), name)):
+    if asked != "number" and (form := _form_of_dates(words, rows, bool(asked), name, flag)):
         return Kind.of(written.WrittenDates(form))
     return choice or Kind("category")
 
 
-def _form_of_dates(words: list[str], rows: list[int], asked: bool, name: str) -> str | None:
+def _form_of_dates(words: list[str], rows: list[int], asked: bool, name: str, flag: str) -> str | None:
     """Return way_of_dates. Raises DataError with both cures, as a shell takes them, where that raises EitherFirst."""
     try:
         return written.way_of_dates(words, rows, asked)
     except written.EitherFirst as error:
-        without_header = re.fullmatch(r"column (\d+) of \d+", name)
-        column = str(int(without_header[1]) - 1) if without_header else name.removeprefix("column ")
-        choices = [in_a_list(f"{column}={written.FORMS[form][0]}") for form in reversed(written.EITHER)]
+        choices = [in_a_list(f"{flag}={written.FORMS[form][0]}") for form in reversed(written.EITHER)]
         raise DataError(
             f'{name}: found "{shortened(str(error))}", and no date tells which is the day and which the month; '
             f"add {' or '.join(f'--dates {shlex.quote(choice)}' for choice in choices)}"
@@ -116,8 +114,10 @@ def decide(
     kinds, left_out = {}, {}
     for place, column in columns.items():
         is_number = is_plain or column.reads == "number"
-        kind = NUMBER if is_number else kind_of(column, choices.get(place), source.column(place))
-        reason = reason_to_leave_out(column, kind, source.names[place] if source.names else None, is_plain)
+        name = source.names[place] if source.names else None
+        called = source.column(place), name or str(place)
+        kind = NUMBER if is_number else kind_of(column, choices.get(place), *called)
+        reason = reason_to_leave_out(column, kind, name, is_plain)
         if reason and (place not in choices or reason == GAPS_ONLY):
             left_out[place] = reason
         kinds[place] = kind

@@ -250,3 +250,12 @@ def test_dates_that_may_have_the_day_or_the_month_first_are_asked_for_and_the_cu
     for cure in ("day=%d/%m/%Y", "day=%m/%d/%Y"):
         assert f"--dates {cure}" in str(asked.value)
         assert nn.load(source, dates=cure).rows == 120
+
+
+def test_the_cure_names_the_column_of_an_array_by_its_place():
+    days = [f"{i * 5 % 12 + 1:02}/{i * 7 % 12 + 1:02}/20{10 + i % 9}" for i in range(120)]
+    rows = np.array([[i * 5 % 13, day, i] for i, day in enumerate(days)], object)
+    with pytest.raises(nn.DataError) as asked:
+        nn.load(rows)
+    assert "add --dates 1=%d/%m/%Y or --dates 1=%m/%d/%Y" in str(asked.value)
+    assert nn.load(rows, dates="1=%d/%m/%Y").x.kinds == ("number", "text")
