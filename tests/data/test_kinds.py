@@ -201,18 +201,17 @@ def test_an_ordered_column_comes_back_from_its_description_and_damaged_ones_are_
 # ---- models
 
 
-def test_a_model_of_dates_in_a_form_that_went_is_refused_by_its_column():
+def test_a_model_of_words_in_a_form_that_went_is_refused_by_its_column():
     dates = {"kind": "written date", "shift": 0.0, "scale": 1.0, "cycles": [], "unknown_share": 0.0}
-    for form in ("year quarter", "days hours:minutes:seconds", "%Q"):
-        described = {"columns": [dates | {"way": form}], "places": [3]}
-        for names, column in ((["when"], "when"), (None, "3"), ([], "3")):
-            with pytest.raises(nn.DataError, match=f'column {column}: values written as "{form}"'):
-                Encoding.from_dict(described, names)
+    numbers = {"kind": "written number", "shift": 0.0, "scale": 1.0, "median": 0.0}
+    went = [dates | {"way": "year quarter"}, dates | {"way": "%Q"}, numbers | {"way": "1,234.5K", "before": "$"}]
+    for column in went:
+        for names, called in ((["when"], "when"), (None, "3"), ([], "3")):
+            with pytest.raises(nn.DataError, match=f'column {called}: values written as "{column["way"]}"'):
+                Encoding.from_dict({"columns": [column], "places": [3]}, names)
     for form in ("month-year", "yearmonthdayTtime", "%m.%Y"):
-        assert (
-            Encoding.from_dict({"columns": [dates | {"way": form}], "places": [3]}, None).encoders[0].written.way
-            == form
-        )
+        (encoder,) = Encoding.from_dict({"columns": [dates | {"way": form}], "places": [3]}, None).encoders
+        assert encoder.written.way == form
 
 
 def test_decimals_of_one_category_are_one():
