@@ -57,21 +57,13 @@ class NumberStatistics:
 
     def __init__(self, values: np.ndarray, are_dates: bool = False):
         known = values[~np.isnan(values)]
-        self.rows, self.gaps = len(values), len(values) - len(known)
+        self.gap_share = (len(values) - len(known)) / max(1, len(values))
         self.moments = Moments.of(known[:, None]) if len(known) else None
         step = 1 << max(0, math.ceil(math.log2(max(1, len(known)) / SAMPLE)))
         self._sample = known[::step].astype(np.float64)
+        self.median = float(np.median(self._sample)) if len(known) else 0.0
         cycles = [cycle for cycle in CYCLES if are_dates and len(known) and np.ptp(phase(known, cycle)) > 0]
         self.cycles = [cycle for cycle in cycles if cycle != "year" or np.ptp(known) >= YEAR / 4]
-
-    @property
-    def gap_share(self) -> float:
-        return self.gaps / max(1, self.rows)
-
-    @property
-    def median(self) -> float:
-        """Return the median, 0 where there are gaps only."""
-        return float(np.median(self._sample)) if len(self._sample) else 0.0
 
     @property
     def distinct(self) -> int:
