@@ -87,14 +87,12 @@ class NumberStatistics:
 
 
 class TextStatistics:
-    """How many rows have each text; gaps are -1."""
+    """counts: the rows of each text that occurs, in the order of the texts; gaps: the rows whose code is -1."""
 
     def __init__(self, codes: np.ndarray, words: list[str]):
-        self._words, self._counts = words, np.bincount(codes[codes >= 0], minlength=len(words))
+        found = np.bincount(codes[codes >= 0], minlength=len(words)).tolist()
+        self.counts = {word: count for word, count in sorted(zip(words, found, strict=True)) if count}
         self.rows, self.gaps = len(codes), int(np.count_nonzero(codes < 0))
-
-    def counts(self) -> dict[str, int]:
-        return {word: count for word, count in sorted(zip(self._words, self._counts.tolist(), strict=True)) if count}
 
 
 def statistics_of(x: TableRows, kinds: Sequence[Kind], rows=slice(None)) -> list[NumberStatistics | TextStatistics]:
@@ -246,9 +244,8 @@ class CategoryEncoder(ColumnEncoder):
 
     @classmethod
     def fit(cls, found, kind=NUMBER, scaling="standardization", embedding=None, name="a column") -> CategoryEncoder:
-        of_words = found.counts()
-        counts: dict[str | None, int] = {**of_words, None: found.gaps}
-        least = least_rows(of_words.values())
+        counts: dict[str | None, int] = {**found.counts, None: found.gaps}
+        least = least_rows(found.counts.values())
         values = [value for value, count in counts.items() if count >= least]
         of_rare = sum(count for value, count in counts.items() if count < least and value is not None)
         rare = of_rare > 0 or 0 < found.gaps < least
