@@ -121,7 +121,8 @@ def effort_for(effort: str | None, given: Collection[str]) -> str | None:
 def choice_for(ds: Dataset, effort: str, given: dict, of_network: dict, callback=None, checkpoint=None) -> Effort:
     """Return the choice for a data set, as `nn --train` makes it. given, callback, checkpoint: see Effort; of_network:
     settings of Network."""
-    given = given | ({} if "threshold" in given else rule_for(ds))
+    of_layers = {name: of_network[name] for name in ("activation",) if name in of_network}
+    given = given | of_layers | ({} if "threshold" in given else rule_for(ds))
     return Effort(ds, effort, given, lambda layers: Network.for_data(ds, layers, **of_network), callback, checkpoint)
 
 

@@ -195,13 +195,15 @@ def facts_of(net, ds: Dataset, rows, o: Options, any_holdout: bool) -> dict:
             refuse_gaps(ds)
     of_targets = None
     if net.task == "regression" and (o.scaling != "none" or o.clip) and not net.reference:
-        moments = _target_moments(ds, rows)
+        y = ds.y[rows].reshape(len(rows), -1)
+        moments = Moments.of(y, block_values=min(y.size, MOMENT_VALUES))
         if o.scaling == "none":
             of_targets = Scaling("standardization", np.zeros_like(moments.low), np.ones_like(moments.low))
         else:
             of_targets = target_scaling(net.layers[-1].output_function, moments)
         if o.clip:
-            of_targets = within_range(of_targets, moments)
+            margin = CLIP_MARGIN * (moments.high - moments.low)
+            of_targets = replace(of_targets, low=moments.low - margin, high=moments.high + margin)
     return {
         "columns": ds.columns,
         "targets": ds.targets,
@@ -275,11 +277,6 @@ def row_bytes(net: Network) -> int:
     return net.inputs * np.dtype(net.dtype).itemsize
 
 
-def _target_moments(ds: Dataset, rows: np.ndarray) -> Moments:
-    y = ds.y[rows].reshape(len(rows), -1)
-    return Moments.of(y, block_values=min(y.size, MOMENT_VALUES))
-
-
 @np.errstate(over="ignore")  # a loss that is not finite says so
 def _engine_rows(net, of_classes: np.ndarray | None, ds: Dataset) -> tuple[np.ndarray, ...]:
     """Return (x, y), and weights if there are any, as the engine takes them. of_classes: the weight of each class."""
@@ -312,12 +309,6 @@ def target_scaling(activation: str, y: Moments) -> Scaling:
         shift = np.zeros_like(scale) if math.isfinite(low) else y.mean
     check_spread(y.low, y.high, shift, scale, lambda target: f"target {target + 1}")
     return Scaling("standardization", shift, np.where(y.low == y.high, 1.0, scale))
-
-
-def within_range(scaling: Scaling, y: Moments) -> Scaling:
-    """Return a scaling of targets whose inverse stays within their range, and CLIP_MARGIN of it on either side."""
-    margin = CLIP_MARGIN * (y.high - y.low)
-    return replace(scaling, low=y.low - margin, high=y.high + margin)
 
 
 def check_fit(net: Network, ds: Dataset, only_rows: bool = False) -> None:
