@@ -17,6 +17,12 @@ _READ_ROWS = 1 << 16  # at a time
 _CAUTIOUS = ("PRAGMA trusted_schema = OFF", "PRAGMA cell_size_check = ON")  # as SQLite advises for strangers' files
 _LONGEST = 1 << 20  # bytes of a value, beside those of the file: a view may make longer ones of nothing
 _RECURSIVE = 33  # SQLITE_RECURSIVE: a query that calls itself, in a view perhaps without end
+_CURES = {  # what SQLite says -> what helps
+    "database is locked": "wait for the program that writes it",
+    "attempt to write a readonly database": (
+        "a program was ended while it wrote: open it with that program, or sqlite3, once"
+    ),
+}
 
 
 def database(path: str) -> Opened:
@@ -92,8 +98,7 @@ class _Database:
                 yield connection
         except (sqlite3.Error, UnicodeDecodeError) as error:
             reason = " ".join(str(error).split())
-            is_locked = reason == "database is locked"
-            cure = "wait for the program that writes it" if is_locked else "copy it again or write it anew"
+            cure = _CURES.get(reason, "copy it again or write it anew")
             raise DataError(f"{self.file}: cannot be read ({reason}); {cure}") from error
         except MemoryError as error:  # most often a length that is none, in a file that is damaged
             why = "a field of it does not fit into memory"

@@ -4,6 +4,7 @@ import contextlib
 import functools
 import gzip
 import sqlite3
+import subprocess
 import sys
 import time
 from pathlib import Path
@@ -385,6 +386,22 @@ def test_a_database_that_another_program_writes_is_told_as_that(tmp_path, monkey
     monkeypatch.setattr(sqlite3, "connect", functools.partial(sqlite3.connect, timeout=0))
     assert "(database is locked); wait for the program that writes it" in failure(lambda: opened(tmp_path / "a.db"))
     writer.close()
+
+
+def test_what_a_killed_writer_has_left_is_told(tmp_path):
+    """Only who may write the database can take back the writer's half: it was said to be damaged."""
+    program = """
+import os, sqlite3, sys
+writer = sqlite3.connect(sys.argv[1], isolation_level=None)
+writer.execute("create table t (a, y)")
+writer.execute("pragma cache_size = 1")
+writer.execute("begin")
+writer.executemany("insert into t values (?, ?)", [(n, "x" * 50) for n in range(20_000)])
+os._exit(0)
+"""
+    subprocess.run([sys.executable, "-c", program, tmp_path / "a.db"], check=True)
+    told = failure(lambda: opened(tmp_path / "a.db"))
+    assert told.endswith("; a program was ended while it wrote: open it with that program, or sqlite3, once")
 
 
 def test_the_digest_of_a_database_is_that_of_its_log_too(tmp_path):

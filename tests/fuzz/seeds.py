@@ -171,9 +171,15 @@ def _mixed_network(**settings) -> tuple[nn.Network, nn.Dataset]:
         path = Path(folder) / "mixed.csv"
         path.write_bytes(MIXED)
         ds = nn.load(path)
-    net = nn.Network.for_data(ds, f"{ds.inputs},3,1")
-    nn.train(net, ds, epochs=1, **settings)
+        net = nn.Network.for_data(ds, f"{ds.inputs},3,1")
+        nn.train(net, ds, epochs=1, **settings)
     return net, ds
+
+
+def train_mixed(checkpoint: Path, **more) -> bytes:
+    """Train beside a checkpoint, which goes; return the parameters."""
+    checkpoint.unlink(missing_ok=True)
+    return _mixed_network(checkpoint=str(checkpoint), **more)[0].vector.tobytes()
 
 
 def mixed_network() -> nn.Network:
