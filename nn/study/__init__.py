@@ -7,7 +7,7 @@
     trials.py   the CSV file of what --vary tried
     sweep.py    --sweep: plan -> entry, each in a process of its own -> results
     chart.py    pictures as SVG; page.py: a page of texts, tables and pictures as HTML, Markdown or JSON
-    model_page.py   the page of a model; tested.py: what it shows of a test; sweep_page.py: of a sweep or trials
+    model_page.py   the page of a model; sweep_page.py: of a sweep or trials
     solar.py    irradiance series (measured or synthetic) -> data sets
 
 Imports: everything from utils to terminal. Imported by: commands; datasets/solar.py and tests/bench use it too.

@@ -14,7 +14,7 @@ from support.pages import Page, check_alone, named, texts, words
 
 import nn
 from nn.core.thresholds import cut_offs
-from nn.study import model_page, tested
+from nn.study import model_page
 from nn.study.chart import Plot
 from nn.study.page import Table, html_of
 from nn.test import binary_report, multiclass_report
@@ -148,7 +148,7 @@ NET = nn.Network("2,1", "binary")
 def blocks_of_two_classes(truth, scores, threshold, weights=None, classes=("ok", "fraud")):
     result = binary_report(truth, scores, threshold, weights)
     NET.describe(classes=list(classes))
-    found = tested.of_two_classes(NET, result, truth, scores[:, None], weights)
+    found = model_page.of_two_classes(NET, result, truth, scores[:, None], weights)
     return result, named(block for block in found if isinstance(block, Plot))
 
 
@@ -193,7 +193,7 @@ def test_several_classes_show_a_heat_map_and_the_most_confused_pairs(classes):
     rng = np.random.default_rng(0)
     truth, scores = rng.integers(0, classes, 500), rng.dirichlet(np.ones(classes), 500)
     names = [f"a class with a long name {k}" for k in range(classes)]
-    found = tested.of_classes(NET, multiclass_report(truth, scores, names), truth, scores, None)
+    found = model_page.of_classes(NET, multiclass_report(truth, scores, names), truth, scores, None)
     counts = np.bincount(truth * classes + scores.argmax(axis=1), minlength=classes**2).reshape(classes, classes)
     tables = {block.caption.partition(";")[0]: block for block in found if isinstance(block, Table)}
     if classes < 60:
@@ -210,7 +210,7 @@ def test_the_table_of_thresholds_has_the_figures_of_tests_at_them(weighted):
     truth = rng.integers(0, 2, 400)
     scores = np.clip(rng.normal(0.3 + 0.4 * truth, 0.2), 0, 1).astype(np.float32)
     weights = rng.random(400) if weighted else None
-    table = tested.threshold_table(binary_report(truth, scores, 0.37, weights), truth, scores, weights, (1, 5))
+    table = model_page.threshold_table(binary_report(truth, scores, 0.37, weights), truth, scores, weights, (1, 5))
     assert table.headers == ["threshold", "precision", "recall", "F1", "alarms per 1,000 rows", "cost"]
     assert [line[0] for line in table.lines if "used" in line[0]] == ["0.37 (used)"]
     for first, *shown in table.lines:
@@ -240,9 +240,9 @@ def test_rows_that_a_model_errs_on_are_named():
     net = nn.Network.for_data(ds)
     nn.train(net, ds, epochs=2, holdout=0)
     truth = ds.y.reshape(-1, 1)
-    found = tested.groups(net, ds.x, truth, truth - noise[:, None])
+    found = model_page.groups(net, ds.x, truth, truth - noise[:, None])
     assert found.lines[0][:3] == ["word", "bad", "100"] and "mean absolute error" in found.headers
-    assert "No group of at least 20 rows errs" in tested.groups(net, ds.x, truth, truth + 1)
+    assert "No group of at least 20 rows errs" in model_page.groups(net, ds.x, truth, truth + 1)
 
 
 def test_curves_of_many_rows_make_no_large_pictures():
@@ -252,7 +252,7 @@ def test_curves_of_many_rows_make_no_large_pictures():
     assert all(len(picture.svg()) < 30_000 for picture in pictures.values())
     values = np.linspace(0, 1, 100_000)[:, None]
     result = {"rmse": 0.0}
-    found = tested.of_numbers(nn.Network("1,1", "regression"), result, values, values, None)
+    found = model_page.of_numbers(nn.Network("1,1", "regression"), result, values, values, None)
     assert [len(block.svg()) < 30_000 for block in found[:2]] == [True, True]
 
 
