@@ -2,7 +2,6 @@
 
 import json
 import re
-import xml.etree.ElementTree as ET
 
 import pytest
 from support.command_line import run, succeed
@@ -99,14 +98,6 @@ def test_the_same_engine_looks_the_same_in_every_picture_of_a_kind(pictures):
     assert len(numbers) == 3 and all(own == numbers[0] for own in numbers)
     ends = {(picture.x.ends, picture.y.ends) for name, picture in pictures.items() if name.startswith("inference")}
     assert len(ends) == 1  # so that they can be compared
-
-
-def test_more_lines_make_a_picture_higher(results):
-    def height(rows):
-        return float(ET.fromstring(named(sweep_page.pictures_of(rows))["inference"].svg()).get("viewBox").split()[3])
-
-    many = [row | {"threads": float(threads)} for row in results for threads in range(1, 9) if row["backend"] == "omp"]
-    assert height(many) > height(results)
 
 
 def test_speed_up_by_gpus_is_drawn_for_both_ways_of_each_network():

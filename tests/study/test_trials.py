@@ -6,7 +6,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from support.command_line import environment, run, start, succeed, write_two_classes
+from support.command_line import environment, run, succeed, write_two_classes
 
 from nn.study.trials import COLUMNS, append_trials, is_trials, read_trials
 from nn.utils import DataError
@@ -56,15 +56,6 @@ def test_runs_of_an_array_are_one_run(data):
         succeed(*call(data, 3, seed, "-q", "--trials", "parts.csv"))
         assert seed or tried("parts.csv")[:3] == tried("trials.csv")[:3]
     assert tried("parts.csv") == tried("trials.csv") and len(tried("parts.csv")) == 6
-
-
-def test_two_runs_at_once_lose_no_trial(data):
-    runs = [start(*call(data, 5, seed, "-q")) for seed in (0, 5, 10)]
-    for process in runs:
-        assert process.wait() == 0, process.communicate()[1]
-    lines = Path("trials.csv").read_text().splitlines()
-    assert lines.count(lines[0]) == 1 and len(lines) == 16
-    assert sorted(int(row["seed"]) for row in read_trials("trials.csv")) == list(range(15))
 
 
 ADD = """
