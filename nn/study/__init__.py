@@ -2,10 +2,9 @@
 
     bench.py    the benchmark's cases; --bench
     plan.py     a plan in JSON or TOML -> its entries
-    entry.py    one entry: load, train, time, test
     results.py  the CSV file of results
     trials.py   the CSV file of what --vary tried
-    sweep.py    --sweep: plan -> entry, each in a process of its own -> results
+    sweep.py    --sweep: plan -> entries, each in a process of its own: load, train, time, test -> results
     chart.py    pictures as SVG; page.py: a page of texts, tables and pictures as HTML, Markdown or JSON
     model_page.py   the page of a model; sweep_page.py: of a sweep or trials
     solar.py    irradiance series (measured or synthetic) -> data sets
