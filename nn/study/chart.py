@@ -17,7 +17,7 @@ import numpy as np
 from ..utils import OutputError, atomic_write, cut_line, os_reason
 
 WIDTH, HEIGHT, TOP, RIGHT = 440, 290, 28, 426  # of a plot, in units of the viewBox; where its axes end
-LETTER, LONGEST, LONGEST_WORD = 7.0, 26, 12  # usual width of a letter; letters of a name, of a word on an axis
+LETTER, LONGEST, LONGEST_WORD = 7.0, 40, 12  # usual width of a letter; letters of a name, of a word on an axis
 POINTS = 8  # of a line in a table
 GRID = 400  # steps of a line in either direction: what moves less is left out
 MOST_MARKED = 30  # points of a line that have markers

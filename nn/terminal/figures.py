@@ -100,9 +100,12 @@ def comparison_lines(found: dict) -> list[list[str]]:
 
 def facts_of(net) -> dict[str, str]:
     """Return what people are told of a network, by its name; empty where there is nothing to tell."""
-    judged, weighted = "validation loss" if "val_metric" in net.history else "held-out loss", []
-    for own in net.members:
-        weighted += [layer for layer in own.layers if layer.weight_shape and not layer.columns]
+    judged = "validation loss" if "val_metric" in net.history else "held-out loss"
+    each = [
+        sum(layer.outputs * layer.fan_in for layer in own.layers if layer.weight_shape and not layer.columns)
+        for own in net.members
+    ]
+    of_training = sum(3 * n * len(own.history["loss"]) for n, own in zip(each, net.members, strict=True))  # and back
     networks, weights = "", net.member_weights
     if len(net.members) > 1:
         networks = f"{len(net.members)}, seeds {listed([str(member.seed) for member in net.members])}"
@@ -123,7 +126,7 @@ def facts_of(net) -> dict[str, str]:
         "networks": networks,
         "layers": "; ".join(counted(member.spec for member in net.members)),
         "parameters": f"{sum(member.parameter_count for member in net.members):,}",
-        "multiply-adds": f"{sum(layer.outputs * layer.fan_in for layer in weighted):,} a prediction",
+        "multiply-adds": f"{sum(each):,} a prediction" + f", {of_training:,} a row of training" * bool(of_training),
         "hold-out": f"{net.holdout:g}",
         "trained": ", ".join(trained) if len(trained) > 1 else "",
     }

@@ -29,11 +29,7 @@ def series():
 
 
 def test_clouds_are_the_same_for_a_seed_and_look_like_irradiance():
-    one, again, other = (
-        solar.clouds(500, step=10),
-        solar.clouds(500, step=10),
-        solar.clouds(500, seed=1, step=10),
-    )
+    one, again, other = (solar.clouds(500, step=10), solar.clouds(500, step=10), solar.clouds(500, seed=1, step=10))
     np.testing.assert_array_equal(one.values, again.values)
     assert not np.allclose(one.values, other.values)
     assert one.values.shape == (500, 50) and len(set(one.stations)) == 50
