@@ -236,7 +236,7 @@ class Effort:
     def _compile_ahead(self, candidates: list[tuple[Candidate, Network, float]]) -> None:
         """Let a GPU's compiler begin with what all candidates for a table need: it takes longer than their training."""
         for candidate, net, _ in candidates:
-            if candidate.folds and not net.traits.on_host:
+            if candidate.folds and not net.traits.on_host and len(net.gpus) < 2:
                 rows = len(self._rows())
                 record = net.encoding.record_of(net.dtype) if net.encoding else None
                 batch = min(self._settings(candidate)["batch_number"], rows)
