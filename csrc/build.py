@@ -150,6 +150,13 @@ def openmp_flags():
     return (["-fopenmp"], ["-fopenmp"]) if works else ([], [])
 
 
+def fma_flags():
+    """The flag by which GCC joins each product with its sum. From 13 on it joins none of one long sum, but those of
+    several side by side: a row's bits would depend on how many rows it is computed with."""
+    flag = "--param=avoid-fma-max-bits=0"
+    return [flag] if compiles("int main(void) { return 0; }\n", "-Werror", flag) else []
+
+
 def relative(*names):
     return [os.path.relpath(CSRC / name).replace(os.sep, "/") for name in names]
 
@@ -205,7 +212,7 @@ def make_omp():
         "_omp",
         public_header(),
         [*cores, jumps, *relative("common.c", "random.c", "omp/isa.c")],
-        [*FAST_FLAGS, *compile_flags, *defines],
+        [*FAST_FLAGS, *fma_flags(), *compile_flags, *defines],
         link_flags,
     )
 

@@ -27,7 +27,7 @@ from support.command_line import controls, on_terminal
 from support.patterns import patterns
 
 import nn
-from nn.data import kept_records, kinds, loading, records
+from nn.data import kinds, loading, records
 from nn.data.column import Column
 from nn.layers import parse, to_spec
 from nn.settings import flags
@@ -209,7 +209,7 @@ class _Keeping(nn.Callback):
 
     def epoch(self, *_) -> None:
         (self.path,) = self.folder.glob("c.ck.rows-*")
-        self.data, self.digest = self.path.read_bytes(), kept_records._in_use[-1].digest
+        self.data, self.digest = self.path.read_bytes(), records._in_use[-1].digest
 
 
 @cache
