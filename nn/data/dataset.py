@@ -11,7 +11,7 @@ from ..utils import DataError, UsageError
 from .kinds import Kind
 from .records import in_file, share_of, some_rows, within
 from .source import Files, digest_text
-from .table_rows import TableRows
+from .table_rows import TableRows, with_gaps
 from .written import WrittenNumbers
 
 ROLES = ("weight", "group", "time")  # of columns that say something of their row
@@ -194,10 +194,13 @@ class Dataset:
             names = getattr(self.x, "columns", None)
             self.columns = self.columns or (None if names is None else [str(name) for name in names])
             self.x = np.asarray(self.x)
+        self.x = with_gaps(self.x)
         if isinstance(self.x, np.ndarray) and self.x.dtype.kind in "OUSM":
             raise DataError("x: found more than numbers; nn.load(x, y=y) reads columns of text, dates and gaps")
         if self.y is None:
             return
+        if np.ma.is_masked(self.y):
+            raise DataError("y: found a masked value, expected one of each row; leave its row out")
         self.y = np.asarray(self.y)
         if self.task == "regression" and self.y.ndim == 1:
             self.y = self.y.reshape(-1, 1)
