@@ -246,15 +246,13 @@ def make_room(net, ds, networks: Sequence[int]) -> int | None:
     return memory - least
 
 
-def check_left(rows: int) -> None:
-    """Raise NnError if the machine, or a control group, has no memory left for what a training keeps of each row: the
-    system would kill."""
-    needed = ROW_BYTES * rows
+def check_left(needed: int, what: str, cure: str) -> None:
+    """Raise NnError if the machine, or a control group, has no memory left for what needs it: the system would kill."""
     left = memory_left() if needed >= LEAST_BYTES_FREE else None
     of_files = resident_bytes() - own_bytes()  # pages that the system gives up
     if left is not None and needed > left + of_files:
-        told = f"needs {size_text(needed)} beside them, but only {size_text(left + of_files)} are left"
-        raise NnError(f"out of memory: a training of {rows} rows {told}; use fewer rows, or raise the limit")
+        missing = f"needs {size_text(needed)}, but only {size_text(left + of_files)} are left"
+        raise NnError(f"out of memory: {what} {missing}; {cure}, or raise the limit")
 
 
 def check_answers(net, ds) -> None:

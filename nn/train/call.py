@@ -10,7 +10,7 @@ import numpy as np
 
 from ..data import records
 from ..data.kept_records import beside_checkpoint
-from ..data.records import check_left, make_room, training_bytes
+from ..data.records import ROW_BYTES, check_left, make_room, training_bytes
 from ..data.splits import split_given
 from ..ds import Dataset
 from ..files.checkpoint import Checkpoint
@@ -148,7 +148,7 @@ def train_several(net: Network, ds: Dataset, options: Options, ensemble_of: Call
 def _prepare(net: Network, ds: Dataset, options: Options, split=None) -> None:
     """Give the network its encoding. Raises DataError or UsageError if it cannot learn from the data."""
     check_fit(net, ds)
-    check_left(ds.rows)
+    check_left(ROW_BYTES * ds.rows, f"a training of {ds.rows} rows", "use fewer rows")
     if net.encoding is None:
         fit_encoding(net, ds, options, split)
 
