@@ -11,7 +11,7 @@ from ..utils import DataError, UsageError
 from .kinds import Kind
 from .records import in_file, share_of, some_rows, within
 from .source import Files, digest_text
-from .table_rows import TableRows
+from .table_rows import TableRows, with_gaps
 from .written import WrittenNumbers
 
 ROLES = ("weight", "group", "time")  # of columns that say something of their row
@@ -179,7 +179,9 @@ class Dataset:
 
     def __post_init__(self):
         """Make arrays of what a person gives. Raises DataError for texts, and what `check` raises."""
-        self.x = self.x if isinstance(self.x, TableRows) else np.asarray(self.x)
+        self.x = self.x if isinstance(self.x, TableRows) else np.asarray(with_gaps(self.x))
+        if np.ma.is_masked(self.y):
+            raise DataError("y: found a masked value, expected one of each row; leave its row out")
         self.y = None if self.y is None else np.asarray(self.y)
         if any(isinstance(array, np.ndarray) and array.dtype.kind in "OUSM" for array in (self.x, self.y)):
             raise DataError("x, y: found more than numbers; nn.load(x, y=y) reads class names, texts, dates and gaps")

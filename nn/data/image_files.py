@@ -17,13 +17,14 @@ import numpy as np
 from ..utils import DataError, InputNotFound, NnError, log, needs_package, sha256_file
 from .arrays import Arrays, kept_numbers
 from .column import Targets, unicode_text
-from .records import in_rows, new_rows
+from .records import check_left, in_rows, new_rows
 from .source import IMAGE_SUFFIXES, GrowingRows, Source, fill, readable
 
 IDX_TYPES = {0x08: "u1", 0x09: "i1", 0x0B: ">i2", 0x0C: ">i4", 0x0D: ">f4", 0x0E: ">f8"}
 CIFAR_SHAPE = (3, 32, 32)
 CIFAR_RECORD = 1 + 3 * 32 * 32  # the label, then the red, green and blue plane
 CIFAR_CLASSES = 10
+_PIXEL_BYTES = 8  # of an image, while it is read
 _MODES = ("1", "L", "LA", "P", "PA", "RGB", "RGBA", "CMYK", "YCbCr")  # of Pillow; the first three have no colours
 
 
@@ -203,9 +204,13 @@ def _pixels(file: Path, data: bytes) -> tuple[np.ndarray, bool]:
         raise NnError(needs_package("images", "reading folders of images needs")) from error
     try:
         with Image.open(io.BytesIO(data), formats=("PNG", "JPEG", "PPM")) as image:
+            size = f"{image.width}x{image.height} pixels"
+            check_left(_PIXEL_BYTES * image.width * image.height, f"{file}: an image of {size}", "make it smaller")
             if image.mode in _MODES:
                 return np.asarray(image.convert("RGB")), image.mode not in _MODES[:3]
             mode = image.mode
+    except NnError:
+        raise
     except Exception as error:  # decoders raise anything for a damaged image
         reason = " ".join(str(error).split())
         reason = "not PNG, JPEG or PGM" if "cannot identify" in reason else reason

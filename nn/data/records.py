@@ -41,6 +41,7 @@ from ..utils import (
     memory_left,
     os_reason,
     own_bytes,
+    resident_bytes,
 )
 
 PROGRAM_BYTES = 48 << 20  # of a limit, for the program without rows
@@ -100,7 +101,8 @@ def fits(size: int) -> bool:
     if _Room.unasked < LEAST_BYTES_FREE:
         return True
     left = memory_left()
-    has_room = left is None or (2 * size <= left and 3 * (_Room.taken + size) <= 2 * (left + own_bytes()))
+    beside = PROGRAM_BYTES + READING_BYTES  # of which little is taken by now, and less of the arrays
+    has_room = left is None or (2 * size <= left and 3 * (_Room.taken + size) <= 2 * (left + own_bytes() - beside))
     _Room.unasked = 0 if has_room else _Room.unasked
     return has_room
 
@@ -388,6 +390,15 @@ def make_room(net, ds, networks: Sequence[int]) -> int | None:
     if taken() > memory - least:
         ds.move_to_file()
     return memory - least
+
+
+def check_left(needed: int, what: str, cure: str) -> None:
+    """Raise NnError if the machine, or a control group, has no memory left for what needs it: the system would kill."""
+    left = memory_left() if needed >= LEAST_BYTES_FREE else None
+    of_files = resident_bytes() - own_bytes()  # pages that the system gives up
+    if left is not None and needed > left + of_files:
+        missing = f"needs {size_text(needed)}, but only {size_text(left + of_files)} are left"
+        raise NnError(f"out of memory: {what} {missing}; {cure}, or raise the limit")
 
 
 def check_answers(net, ds) -> None:

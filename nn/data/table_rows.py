@@ -18,6 +18,15 @@ _ROWS = 1 << 15  # taken into a digest at a time: they stay in a processor's cac
 _ESCAPE = 255  # the byte of a code that has its own 4 bytes
 
 
+def with_gaps(x):
+    """Return rows with nan for what an array of numpy.ma masks; other rows as they are. DataError: complex numbers."""
+    if isinstance(x, np.ndarray) and x.dtype.kind == "c":
+        raise DataError("the rows: found complex numbers, expected numbers")
+    if not isinstance(x, np.ma.MaskedArray) or x.dtype.kind not in "biuf":
+        return x
+    return x.astype(np.result_type(x, np.float32)).filled(np.nan) if np.ma.is_masked(x) else x.data
+
+
 @dataclass(frozen=True)
 class TableRows:
     """Rows of feature columns, in the file's order. It is cut into rows as an array is: rows[3:5], rows[indices]."""

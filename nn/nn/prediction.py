@@ -9,7 +9,7 @@ from dataclasses import replace
 import numpy as np
 
 from ..data.encoding import CALL_ROWS
-from ..data.table_rows import TableRows
+from ..data.table_rows import TableRows, with_gaps
 from ..layers import predict_alike
 from ..utils import DataError, RowError
 
@@ -93,6 +93,7 @@ def _converted_rows(net, x: np.ndarray | TableRows, digest: str | None) -> np.nd
 
 def rows_of(net, x) -> np.ndarray | TableRows:
     """Return what predict was given as rows; the columns of a data frame are found by their names."""
+    x = with_gaps(x)
     columns = net.inputs + len(net.config.get("left_out", ()))  # of the data
     is_table = not isinstance(x, (np.ndarray, TableRows))  # whose columns are read as those of a file
     if isinstance(x, np.ndarray) and x.dtype.names:

@@ -9,7 +9,7 @@ from dataclasses import asdict
 import numpy as np
 
 from ..data import records
-from ..data.records import beside_checkpoint, make_room, training_bytes
+from ..data.records import ROW_BYTES, beside_checkpoint, check_left, make_room, training_bytes
 from ..data.splits import split_given
 from ..ds import Dataset
 from ..files.checkpoint import Checkpoint
@@ -147,6 +147,7 @@ def train_several(net: Network, ds: Dataset, options: Options, ensemble_of: Call
 def _prepare(net: Network, ds: Dataset, options: Options, split=None) -> None:
     """Give the network its encoding. Raises DataError or UsageError if it cannot learn from the data."""
     check_fit(net, ds)
+    check_left(ROW_BYTES * ds.rows, f"a training of {ds.rows} rows", "use fewer rows")
     if net.encoding is None:
         fit_encoding(net, ds, options, split)
 

@@ -20,7 +20,7 @@ from ..data.column import number_text
 from ..data.dataset import Choices, Dataset, Schema
 from ..data.encoding import CALL_ROWS, Encoding, NumberEncoder
 from ..data.frames import open_frame
-from ..data.table_rows import TableRows
+from ..data.table_rows import TableRows, with_gaps
 from ..layers import begins_auto, input_shape, parse
 from ..nn import Network
 from ..settings.flags import BY_NAME, DEFAULTS, settings_of, takes
@@ -180,6 +180,7 @@ class _NetworkEstimator(BaseEstimator):
 
     def _checked(self, X, y="no_validation", reset: bool = True):
         """Return X as a frame or an array, and y, checked as scikit-learn does, which notes or compares the columns."""
+        X = with_gaps(X)
         is_frame = not isinstance(X, (np.ndarray, dict, list)) and not issparse(X) and open_frame(X) is not None
         if is_frame:
             validate_data(self, X, skip_check_array=True, reset=reset)

@@ -81,6 +81,27 @@ def test_weights_that_float32_does_not_hold_are_no_warning_of_numpy():
         nn.train(nn.Network("2,1", "binary"), ds, epochs=1)
 
 
+def test_what_is_masked_is_no_number_anywhere():
+    """Dataset, predict and estimators took what lies under the mask for the numbers."""
+    x, y = np.random.default_rng(0).random((60, 2)), np.arange(60) % 2
+    gaps = np.ma.array(x, mask=x > 0.9)
+    net = nn.Network("2,1", "binary")
+    nn.train(net, nn.Dataset(x, y, "binary"), epochs=1)
+    for use in (lambda: net.predict(gaps), lambda: nn.train(net, nn.Dataset(gaps, y, "binary"), epochs=1)):
+        with pytest.raises(DataError, match="found nan"):
+            use()
+    with pytest.raises(DataError, match="y: found a masked value"):
+        nn.Dataset(x, np.ma.array(y, mask=x[:, 0] > 0.9), "binary")
+    whole = np.ma.array(x)
+    np.testing.assert_array_equal(net.predict(whole), net.predict(x))
+    with pytest.raises(DataError, match="complex numbers"):
+        net.predict(x * 1j)
+    pytest.importorskip("sklearn")
+    learner = nn.NetworkClassifier(networks=1, epochs=1).fit(gaps, y)
+    same = nn.NetworkClassifier(networks=1, epochs=1).fit(gaps.filled(np.nan), y)
+    np.testing.assert_array_equal(learner.predict_proba(gaps), same.predict_proba(gaps.filled(np.nan)))
+
+
 def test_rows_with_gaps_are_none_of_a_network_of_plain_numbers():
     ds = nn.load({"a": [0.5, 1.5] * 30, "y": [0, 1] * 30})
     net = nn.Network("1,1", "binary")

@@ -18,6 +18,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from support.effort import examples
 
+from nn.data import records
 from nn.ds import load
 from nn.utils import DataError, InputNotFound, NnError, UsageError
 
@@ -423,6 +424,7 @@ def test_cifar(shared):
 
 MEMORY = """
 import resource, sys
+from nn.data import records
 from nn.ds import load
 unit = 1 if sys.platform == "darwin" else 1024
 load(sys.argv[1])
@@ -440,3 +442,15 @@ def test_images_take_little_more_memory_than_their_own_bytes(write):
     command = [sys.executable, "-c", MEMORY, small, large]
     peak = subprocess.run(command, capture_output=True, text=True, check=True).stdout
     assert int(peak) < 1.3 * 40_000 * 28 * 28
+
+
+def test_an_image_that_does_not_fit_the_memory_is_named_before_it_is_unpacked(tmp_path, monkeypatch):
+    """A PNG of 80 kB has 9,000 x 9,000 pixels: the system killed the training in a control group of 500 MB."""
+    Image = pytest.importorskip("PIL.Image")
+    for name in "ab":
+        (tmp_path / name).mkdir()
+        Image.new("L", (3000, 3000)).save(tmp_path / name / "1.png")
+    monkeypatch.setattr(records, "memory_left", lambda: 20 << 20)
+    monkeypatch.setattr(records, "own_bytes", records.resident_bytes)
+    told = failure(tmp_path, NnError, "out of memory")
+    assert "a/1.png: an image of 3000x3000 pixels needs 69M, but only 20M are left" in told

@@ -106,6 +106,25 @@ def test_many_small_columns_count_as_one_large_array(monkeypatch):
     assert 1 << 26 < records.taken() < 0.75 * group < sum(column.nbytes for column in columns)
 
 
+def test_rows_that_a_control_group_has_no_room_for_are_one_line(folder, monkeypatch):
+    """The system killed the training: of each row it keeps more than the row."""
+    monkeypatch.setattr(records, "memory_left", lambda: 1 << 10)
+    monkeypatch.setattr(records, "resident_bytes", lambda: 0)
+    monkeypatch.setattr(records, "own_bytes", lambda: 0)
+    monkeypatch.setattr(records, "LEAST_BYTES_FREE", 1 << 12)
+    result = run("--train", "--dataset", "all.csv", "--model", "m.bin", *LAYERS)
+    assert result.code == 1 and result.err.count("\n") == 1 and "use fewer rows, or raise the limit" in result.err
+
+
+def test_a_small_control_group_keeps_room_for_the_program(monkeypatch):
+    """Of 150 MiB a table had 100, the program and what reads the other 50: it was killed."""
+    group, program = 150 << 20, 31 << 20
+    monkeypatch.setattr(records, "memory_left", lambda: group - program - records.taken())
+    monkeypatch.setattr(records, "own_bytes", lambda: program + records.taken())
+    columns = [records.new_rows((1 << 24,), np.uint8) for _ in range(9)]
+    assert 1 << 24 <= records.taken() < 70 << 20 and len(columns) == 9
+
+
 @pytest.mark.parametrize("path", ["all.csv", "all.csv.gz", "all.npy"])
 def test_a_full_disk_is_told(folder, path, monkeypatch):
     def full(*_):
