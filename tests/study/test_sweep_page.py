@@ -5,7 +5,7 @@ import re
 
 import pytest
 from support.command_line import run, succeed
-from support.pages import check_alone, named, texts, words
+from support.pages import check_alone, named, texts
 
 from nn.study import chart, sweep, sweep_page
 from nn.study.chart import Axis, Line, Plot
