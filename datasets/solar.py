@@ -30,12 +30,12 @@ def write_series(path: str, series: solar.Series, stations_path: str | None = No
 
 
 def write(path: str, ds) -> None:
-    """Write a data set of `table` as CSV, or one of `maps` as NPZ (x, y, now)."""
+    """Write a data set of `table` as CSV, or one of `maps` as NPZ (x, y)."""
     if ds.x.ndim == 2:
         header = ",".join([*ds.columns, *ds.targets])
         np.savetxt(path, np.hstack([ds.x, ds.y]), "%.7g", ",", header=header, comments="")
     else:
-        np.savez_compressed(path, x=ds.x, y=ds.y, now=ds.now)
+        np.savez_compressed(path, x=ds.x, y=ds.y)
 
 
 def main(

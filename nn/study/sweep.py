@@ -35,7 +35,7 @@ from ..watch.callbacks import Callback
 from . import solar
 from .bench import median_seconds, timed
 from .plan import Entry, flag_names, network_facts, read_plan
-from .results import COLUMNS, INFERENCE_ROWS, OK, RESULTS, collect, read_results
+from .results import COLUMNS, INFERENCE_ROWS, OK, append_result, collect, read_results
 
 __all__ = ["COLUMNS", "OK", "Entry", "collect", "load_data", "read_plan", "read_results", "report", "sweep"]
 
@@ -63,7 +63,7 @@ def sweep(plan: str, results: str, say: Callable[[str], None] | None = None) -> 
         if say:
             say(f"{number}/{len(entries)}: {entry.describe()}")
         if is_one:
-            RESULTS.append(results, [run_entry(entry)])
+            append_result(results, run_entry(entry))
         else:
             _run_apart(plan, results, entry)
     return read_results(results)
@@ -89,7 +89,7 @@ def _run_apart(plan: str, results: str, entry: Entry) -> None:
     else:
         reason = (ended.stderr.strip().splitlines() or [f"exit code {ended.returncode}"])[-1].removeprefix("nn: ")
     if ended.returncode:
-        RESULTS.append(results, [{**entry.facts(), "status": reason}])
+        append_result(results, {**entry.facts(), "status": reason})
 
 
 def report(rows: list[dict]) -> None:

@@ -117,7 +117,7 @@ def pictures_of(rows: list[dict]) -> list[Plot]:
     usual = [row for row in dense if row["batch_number"] == batch]
     calls = [row | {"call": n, "ms": row[f"infer_{n}_ms"]} for row in rows for n in INFERENCE_ROWS]
     for row in rows:
-        row |= {"row_us": 1e3 * row["batch_ms"] / row["batch_number"], "MB": row["network_bytes"] / 1e6}
+        row |= {"row_us": 1e3 * row["batch_ms"] / (row["batch_number"] or 1), "MB": row["network_bytes"] / 1e6}
     training, calling = Axis("training time of a row (µs)", True), Axis("time of a call of predict (ms)", True)
     error, memory = Axis("RMSE on test rows (unit of the target)"), Axis("memory of the network in training (MB)", True)
     time = Axis(f"time of a batch of {batch:.0f} rows (ms)", True)

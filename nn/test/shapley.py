@@ -26,7 +26,7 @@ BACKGROUND = 100  # rows
 EXACT = 10**7  # rows computed, up to which all coalitions are
 MOST_COLUMNS = 20  # of all coalitions
 CHECKED = 5  # rows computed twice, by other permutations, to tell the error
-ROOM = 1 << 14  # rows computed at a time by a thread
+ROOM = 1 << 21  # numbers of rows, each of a layer's width, 64 at least, that a thread computes at a time
 
 
 @dataclass(frozen=True)
@@ -103,6 +103,7 @@ class Explainer:
         for member, k in zip(self._value.members, self._value.reading_of, strict=True):
             walker = Walker(member, self._value.readings[k], engines)
             self._walkers.append((k, walker, walker.added(self._others[k])))
+        self._room = ROOM // max(64, *(walker.width for _, walker, _ in self._walkers))  # rows
         self._is_exact = exact or 2**columns * rows * len(self._base) <= EXACT
         self.error: float | None = 0.0 if self._is_exact else None
 
@@ -125,7 +126,7 @@ class Explainer:
         count, columns = len(self._base), len(self._names)
         order = np.tile(np.arange(columns, dtype=np.int32), (count, 1))
         order = np.random.default_rng(seed).permuted(order, axis=1)
-        some = 1 if self._is_exact else max(1, ROOM // (2 * count * columns))
+        some = 1 if self._is_exact else max(1, self._room // (2 * count * columns))
 
         def of_rows(first: int) -> np.ndarray:
             values = whole[first : first + some]
@@ -148,7 +149,7 @@ class Explainer:
         worth = np.zeros((len(numbers), whole.shape[1]))
         steps = np.arange(1, max(1, len(numbers) // 2))
         flipped = np.log2(steps & -steps).astype(int)  # the lowest bit of a step's number is the one that changes
-        some = max(1, ROOM // len(numbers))
+        some = max(1, self._room // len(numbers))
         for first in range(0, len(self._base), some):
             order = np.argsort(differ[0, first : first + some], axis=1, kind="stable").astype(np.int32)[:, flipped]
             coalitions = np.bitwise_xor.accumulate(1 << order.astype(np.int64), axis=1)
@@ -171,7 +172,7 @@ class Explainer:
         row."""
         taken, differ = np.ascontiguousarray(order[:, :-1]), self._differ(own)  # the last step leads to the row itself
         rows, columns = len(whole), order.shape[1]
-        found, some = np.zeros((rows * columns, whole.shape[1])), max(1, ROOM // (2 * rows * columns))
+        found, some = np.zeros((rows * columns, whole.shape[1])), max(1, self._room // (2 * rows * columns))
         for first in range(0, len(order), some):
             ends, along = self._along(own, whole, taken[first : first + some], differ, first)
             passed = np.concatenate([ends[:, None], along, ends[:, None, ::-1]], axis=1)

@@ -110,6 +110,10 @@ def test_speed_up_by_gpus_is_drawn_for_both_ways_of_each_network():
     assert {"50-1600-1, batch 100, central", "50-1600-1, batch 100, mirrored"} < {line.name for line in picture.lines}
 
 
+def test_rows_that_no_sweep_writes_are_no_internal_error(results):
+    assert sweep_page.pictures_of([*results, result("50,50:relu,1:linear", 2601, 1, batch=0, ms=-1.0, gpus="0,")])
+
+
 def test_a_picture_has_the_same_bytes_every_time(results, pictures):
     again = named(sweep_page.pictures_of(results))["inference"]
     assert chart.alone(again) == chart.alone(pictures["inference"])
