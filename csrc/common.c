@@ -141,5 +141,7 @@ void nn_tell_lost(const char *line, int code)
 {
     lost_code = code;
     strncpy(lost_line, line, sizeof lost_line - 1);
-    signal(SIGBUS, tell_lost);
+    void (*before)(int) = signal(SIGBUS, tell_lost);
+    if (before != SIG_DFL && before != tell_lost)
+        signal(SIGBUS, before);     /* the program's own */
 }

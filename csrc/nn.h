@@ -130,12 +130,12 @@ typedef struct {
     int32_t failed;                     /* is set: not 0 where memory ran out before the first batch */
 } nn_job;
 
-/* Walks from rows of a table to another row. Walk w begins at row w % count; each step takes the value of a column over
- * from the other row, or gives it back. */
+/* Walks from each of some rows of a table to each of others, walk w from row w % others to row w / others. Each step
+ * takes the value of a column over from the row where the walk ends, or gives it back. */
 typedef struct {
-    int64_t columns, width, count;      /* of the table; outputs of the first layer; rows */
-    int64_t walks, steps;
-    nn_activation activation;           /* of the first layer */
+    int64_t columns, width;             /* of the table; outputs of the first layer, an elementwise activation behind */
+    int64_t others, walks, steps;
+    nn_activation activation;
 } nn_walk;
 
 typedef struct nn_net nn_net;
@@ -183,12 +183,14 @@ int FN(matmul)(real *c, const real *a, const real *b, int64_t m, int64_t n, int6
 /* a[n] = f(z[n]) in place, element by element; softmax over rows of the given width. */
 void FN(activate)(real *a, nn_activation activation, int64_t n, int64_t width);
 
-/* The first layer's outputs after each step that changes them: out[places[w]] and the rows behind it are walk w's.
- * others (count, columns + 1, width): the layer's sums for a row, and what each column adds to them; own
- * (columns + 1, width): the same of the row to which all walks lead; order, changes (walks, steps): the column of a step,
- * and whether its value differs (walk.c). */
-void FN(walk)(real *out, const real *own, const real *others, const int32_t *order, const uint8_t *changes,
-              const int64_t *places, const nn_walk *walk, int threads);
+/* Writes the first layer's outputs after each step that changes them, and for the opposite row, which has the last
+ * row's values where this one has the first one's: (steps that change them, 2, width), with OVERREAD bytes behind them;
+ * returns how many steps do. places (walks, steps): which of them a step leads to, -1 - w where walk w has not left its
+ * first row. others (others, columns + 1, width): the layer's sums for the rows where walks begin, and what each column
+ * adds to them; own: the same of the rows where they end; order (others, steps): the column of a step; differ (walks,
+ * columns): whether its value does (walk.c). */
+int64_t FN(walk)(real *restrict out, int64_t *restrict places, const real *own, const real *others,
+                 const int32_t *order, const uint8_t *differ, const nn_walk *walk);
 
 /* ---- networks (net.c, buffers.c, threads.c, train.c, test.c) ---------------------------------------------------- */
 

@@ -150,7 +150,8 @@ def _explain(error: BaseException) -> tuple[str, int]:
         return str(error), error.exit_code
     if isinstance(error, KeyboardInterrupt):
         return "stopped by SIGINT", 128 + signal.SIGINT
-    if _is_want_of_memory(error):
+    is_want = isinstance(error, MemoryError) or (isinstance(error, OSError) and error.errno == errno.ENOMEM)
+    if is_want or (isinstance(error, SystemError) and has_address_limit()):  # "error return without exception set"
         return ("out of memory: use smaller --layers, a smaller --batch_number or fewer rows", NnError.exit_code)
     if isinstance(error, RuntimeError) and "start new thread" in str(error):
         return f"no more threads: {MORE_THREADS}", NnError.exit_code
@@ -164,13 +165,6 @@ def _explain(error: BaseException) -> tuple[str, int]:
         kind = OutputError if error.errno in CANNOT_WRITE else NnError
         return f"{error.filename or 'output'}: {error.strerror or error}", kind.exit_code
     return f"internal error: {type(error).__name__}: {error}; please report it with the output of --debug", 1
-
-
-def _is_want_of_memory(error: BaseException) -> bool:
-    """Return whether memory has ended, of which Python tells in several ways."""
-    if isinstance(error, SystemError):  # "error return without exception set"
-        return has_address_limit()
-    return isinstance(error, MemoryError) or (isinstance(error, OSError) and error.errno == errno.ENOMEM)
 
 
 def _explain_import(error: ImportError) -> str:

@@ -22,8 +22,8 @@ def explain_command(flags) -> None:
     net = load_network(flags)
 
     from ..study import model_page, page
-    from ..test.background import background_rows
     from ..test.importance import curves, importance
+    from ..test.shapley import background_rows
     from ..train.folds import out_of_fold, unseen_parts
 
     background = background_rows(net, flags.background, flags.seed or 0, flags.model) if flags.output else None

@@ -218,8 +218,7 @@ def _chosen(flags, effort: str, ds, checkpoint, reading: tuple, stop: StopReques
     if flags.output and ds.are_images:
         raise UsageError(f"--output {flags.output}: has predictions of folds, and images are judged by validation rows")
     progress = make_progress(console.about_training(ds), "", flags.quiet, flags.verbose)
-    given = keywords(flags, "train") | given_values(flags, ["activation"])
-    of_network = keywords(flags, "network", "engine")
+    given, of_network = keywords(flags, "train"), keywords(flags, "network", "engine")
     chosen = choice_for(ds, effort, given, of_network, observers.beside(progress), checkpoint)
     lost: list[NnError] = []
 

@@ -21,11 +21,11 @@
     remarks.py       columns that give the target away, numbers that may stand for gaps
     dataset.py       Dataset, Schema, Choices; table_rows.py: rows of more than numbers, and the
                      digest of columns
-    encoding.py      columns -> inputs of a network: encoders.py has an encoder for each kind of column, and what the
-                     training rows tell it
+    encoding.py      columns -> inputs of a network: an encoder for each kind of column, and what the training rows
+                     tell it
     scaling.py       inputs that are plain numbers, scaled
-    records.py       arrays of rows in memory or, where it has no room for them, in mapped files; the --memory budget;
-                     kept_records.py: those that a checkpoint keeps
+    records.py       arrays of rows in memory or, where it has no room for them, in mapped files, which a checkpoint
+                     keeps; the --memory budget
     splits.py        which rows are trained on
 
 To add a kind of column or a file format: docs/developing.md, «To add».

@@ -23,15 +23,11 @@ from .typed import Opened, array_block
 
 @dataclass
 class Arrays:
-    """Arrays that were read: x (rows, inputs) or (rows, C, H, W), its targets, the SHA-256 of all files, if any.
-
-    now: as in Dataset.
-    """
+    """Arrays that were read: x (rows, inputs) or (rows, C, H, W), its targets, the SHA-256 of all files, if any."""
 
     x: np.ndarray
     targets: Targets | None
     sha256: str | None
-    now: list[int] | None = None
 
 
 def kept_numbers(path: str, x: np.ndarray, dtype: str) -> np.ndarray:
@@ -124,8 +120,7 @@ def _table_header(source: Source) -> tuple[tuple[int, int], bool, np.dtype]:
 
 def read_npz(path: str, dtype: str, labelled: bool) -> Arrays:
     """Read the arrays x and y of an NPZ file. x: (rows, inputs), (rows, H, W), (rows, C, H, W) or, with 1, 3 or 4
-    channels, (rows, H, W, C). y: class indices or names (rows,), or numbers (rows, outputs). now, for a
-    series: for each output the index (into a flattened row of x) of its value now. Nothing is unpickled.
+    channels, (rows, H, W, C). y: class indices or names (rows,), or numbers (rows, outputs). Nothing is unpickled.
     """
     try:
         with readable(path), zipfile.ZipFile(path) as archive:
@@ -137,16 +132,14 @@ def read_npz(path: str, dtype: str, labelled: bool) -> Arrays:
                 )
             x = _npy_array(archive, "x.npy", path)
             y = _npy_array(archive, "y.npy", path) if "y" in names else None
-            now = _npy_array(archive, "now.npy", path) if "now" in names and y is not None else None
     except (zipfile.BadZipFile, zlib.error, EOFError, RuntimeError, NotImplementedError, ValueError) as error:
         reason = " ".join(str(error).split())
         raise DataError(f"{path}: damaged or not an NPZ file ({reason}); write it again") from error
     x = _channels_first(path, x)
     targets = None if y is None else _npz_targets(path, y, len(x))
-    now = None if now is None else _npz_now(path, now, targets.width, math.prod(x.shape[1:]))
     with readable(path):
         digest = sha256_file(path)
-    return Arrays(kept_numbers(path, x, dtype), targets, digest, now)
+    return Arrays(kept_numbers(path, x, dtype), targets, digest)
 
 
 def images_of(x: np.ndarray, y, dtype: str) -> Arrays:
@@ -157,15 +150,6 @@ def images_of(x: np.ndarray, y, dtype: str) -> Arrays:
         y = np.array(y.tolist())
     targets = None if y is None else _npz_targets(place, y, len(x))
     return Arrays(kept_numbers(place, x, dtype), targets, None)
-
-
-def _npz_now(path: str, now: np.ndarray, outputs: int, inputs: int) -> list[int]:
-    if now.dtype.kind not in "iu" or now.shape != (outputs,) or not (now.min() >= 0 and now.max() < inputs):
-        raise DataError(
-            f"{path}, array now: {now.dtype} of shape {now.shape}, expected an index from 0 to {inputs - 1} "
-            f"for each of the {outputs} targets; correct it or leave it out"
-        )
-    return now.tolist()
 
 
 def _npy_array(archive: zipfile.ZipFile, member: str, path: str) -> np.ndarray:

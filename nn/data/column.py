@@ -65,19 +65,7 @@ class Column:
         return self.values < 0 if self.reads == "text" else np.isnan(self.values)
 
 
-def columns_of(reads: dict, words: dict, odd: dict, bounds: dict) -> dict[int, Column]:
-    """Return columns by their places, without values: what each reads, its words, its odd words, its (low, high)."""
-    nothing = np.empty(0)
-    return {
-        place: Column(
-            kind, nothing, words.get(place, []), odd.get(place, {}), *bounds.get(place, (math.inf, -math.inf))
-        )
-        for place, kind in reads.items()
-    }
-
-
 def columns_of_numbers(x: np.ndarray) -> tuple[Column, ...]:
-    """Return the columns of an array (rows, columns) of numbers."""
     return tuple(Column("number", values) for values in x.T)
 
 
@@ -160,18 +148,13 @@ class Targets:
     @cached_property
     def different(self) -> tuple[np.ndarray, np.ndarray]:
         """The different numbers of the first column, ascending; the index of each row's number among them."""
-        few, values = self.first_different, self.values[:, 0]
-        if 0 < len(few) <= AUTO_CLASSES:  # classes: no need to sort all rows
-            which = np.minimum(np.searchsorted(few, values), len(few) - 1)
-            if (few[which] == values).all():
-                return few, which
-        distinct, which = np.unique(values, return_inverse=True)
+        distinct, which = np.unique(self.values[:, 0], return_inverse=True)
         return distinct, which.reshape(-1)
 
-    @cached_property
-    def first_different(self) -> np.ndarray:
-        """The different numbers of the first rows, which show all classes, nearly always."""
-        return np.unique(self.values[:_GLANCE_ROWS, 0])
+    @property
+    def are_many(self) -> bool:
+        """Return whether the first rows show that these are no classes, so that nobody has to sort them all."""
+        return len(np.unique(self.values[:_GLANCE_ROWS, 0])) > AUTO_CLASSES
 
 
 class TableSource(Protocol):
@@ -229,13 +212,10 @@ def number_in(text: str, point: str = ".") -> float | None:
 
 def is_not_finite(text: str) -> bool:
     """Return whether a text reads as a number that is infinite, or none (nan)."""
-    if not text.strip("+-")[:1].isalnum():
-        return False
     try:
-        number = float(text)
+        return text.strip("+-")[:1].isalnum() and not math.isfinite(float(text))
     except ValueError:
         return False
-    return number - number != 0
 
 
 def date_in(text: str) -> float | None:
@@ -277,40 +257,31 @@ def settled(column: Column, kind: str | None, point: str = ".", least: float = M
     """
     if column.reads != "text" or kind == "text":
         return column
-    counts = np.bincount(column.values[column.values >= 0], minlength=len(column.words))
-    known = int(counts.sum())
+    words, counts = column.words, np.bincount(column.values[column.values >= 0], minlength=len(column.words))
     for reads, value_in in _VALUE_IN.items():
-        if kind is None and (not known or _share(column.words[:_GLANCE], counts, value_in, point) < least / 2):
-            continue
-        if kind == reads or (kind is None and _share(column.words, counts, value_in, point) >= least):
-            return _of_values(column, reads, [value_in(word, point) for word in column.words], counts)
+
+        def share(words: list[str], reads: str = reads, value_in: Callable = value_in) -> float:
+            own = counts[: len(words)]
+            right = [value_in(one, point) is not None or (reads == "number" and is_not_finite(one)) for one in words]
+            return own[right].sum() / own.sum() if own.any() else 0.0
+
+        if kind == reads or (kind is None and share(words[:_GLANCE]) >= least / 2 and share(words) >= least):
+            of_words = np.array([*(value_in(word, point) for word in words), None], np.float64)
+            used = of_words[:-1][counts > 0]
+            bounds = (np.nanmin(used), np.nanmax(used)) if np.isfinite(used).any() else (math.inf, -math.inf)
+            return Column(reads, of_words[column.values], [], odd_words(column, of_words), *map(float, bounds))
     return column
 
 
-def _share(words: list[str], counts: np.ndarray, value_in: Callable, point: str) -> float:
-    """Return the share of the rows of these words, the first ones, whose word has a value."""
-    counts = counts[: len(words)]
-    right = [value_in(word, point) is not None or (value_in is number_in and is_not_finite(word)) for word in words]
-    return counts[right].sum() / max(1, counts.sum())
-
-
-def _of_values(column: Column, reads: str, values: list[float | None], counts: np.ndarray) -> Column:
-    """Return the column of the values of its words; a word without one is odd."""
-    of_words = np.array([*(math.nan if value is None else value for value in values), math.nan])
-    odd = [code for code, value in enumerate(values) if value is None and counts[code]]
-    used = of_words[:-1][(counts > 0) & ~np.isnan(of_words[:-1])]
-    low, high = (float(used.min()), float(used.max())) if len(used) else (math.inf, -math.inf)
-    return Column(reads, of_words[column.values], [], odd_words(column, odd, counts), low, high)
-
-
-def odd_words(column: Column, codes: list[int], counts: np.ndarray) -> dict[str, Odd]:
-    """Return the words with these codes as odd ones, in the order of their first rows; MOST_ODD of them by name."""
-    if not codes:
-        return {}
+def odd_words(column: Column, of_words: np.ndarray) -> dict[str, Odd]:
+    """Return the words that have no value, nan, as odd ones, in the order of their first rows; MOST_ODD of them by
+    name."""
+    counts = np.bincount(column.values[column.values >= 0], minlength=len(column.words))
+    codes = np.flatnonzero(np.isnan(of_words[: len(counts)]) & (counts > 0)).tolist()
     first = np.zeros(len(column.words) + 1, np.int64)
-    rows = len(column.values)
-    first[column.values[::-1]] = np.arange(rows - 1, -1, -1)
-    codes = sorted(codes, key=lambda code: first[code])
+    if codes:
+        first[column.values[::-1]] = np.arange(len(column.values) - 1, -1, -1)
+    codes.sort(key=first.__getitem__)
     odd = {column.words[code]: Odd(int(counts[code]), int(first[code])) for code in codes[:MOST_ODD]}
     if more := codes[MOST_ODD:]:
         odd[OTHERS] = Odd(int(counts[more].sum()), int(first[more[0]]))

@@ -27,7 +27,6 @@ from .column import (
     Span,
     Table,
     Wanted,
-    columns_of,
     date_in,
     is_coarse,
     number_in,
@@ -434,8 +433,10 @@ class CsvReader:
         numbers = [*self._places["matrix"], *self._places["doubles"]]
         words = {place: words.texts() for place, words in self._words.items() if place in self._places["codes"]}
         odd = {place: words.odd() for place, words in self._words.items() if place in numbers}
-        bounds = zip(self._low.tolist(), self._high.tolist(), strict=True)
-        columns = columns_of(self._reads, words, odd, dict(zip(numbers, bounds, strict=True)))
+        nothing = np.empty(0)
+        columns = {p: Column(kind, nothing, words.get(p, []), odd.get(p, {})) for p, kind in self._reads.items()}
+        for place, low, high in zip(numbers, self._low.tolist(), self._high.tolist(), strict=True):
+            columns[place].low, columns[place].high = low, high
         rows = Rows(count, arrays, self._places, columns, self._spans, csv.line, csv.row_line)
         rows.point_columns()
         return rows

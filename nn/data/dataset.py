@@ -54,12 +54,10 @@ NO_CHOICES = Choices()
 class Schema:
     """The facts about a data set's columns that are known before its rows are read; None: the file decides.
 
-    task: auto, binary, multiclass or regression. inputs: values of a row, or the shape (channels, height, width) of
-    pixels. outputs: of the network. classes, columns, targets: names of the classes, features and targets,
-    [] for no targets.
+    inputs: values of a row, or the shape (channels, height, width) of pixels. outputs: of the network. columns,
+    targets: their names, [] for no targets.
     target: the target column as it was asked for, a name or an index; None: the last. asked: the same in the training
-    of a model whose targets have names. dtype: of the numbers. choices: what a person says of the columns.
-    plain: all features are numbers without gaps, and inputs.
+    of a model whose targets have names. plain: all features are numbers without gaps, and inputs.
     written: how the numbers of the target are written; None: plainly, or as they all are in a file to train on.
     of_model: the columns are those of a model. encoding: what its columns become, None: they are plain numbers;
     left_out: columns of its file that were no inputs, by their indices.
@@ -81,14 +79,16 @@ class Schema:
     left_out: tuple[int, ...] = ()
     asked: str | int | None = None
 
+    def __post_init__(self):
+        if self.task not in TASKS:
+            raise UsageError(f"unknown task '{self.task}', expected one of {', '.join(TASKS)}")
+
     @property
     def pixels(self) -> tuple[int, int, int] | None:
-        """Return the shape of a row of pixels; None where the inputs are no pixels."""
         return self.inputs if isinstance(self.inputs, tuple) else None
 
     @property
     def width(self) -> int | None:
-        """Return the number of values of a row."""
         return math.prod(self.pixels) if self.pixels else self.inputs
 
     @property
@@ -97,19 +97,13 @@ class Schema:
         of_plain_model = self.of_model and (self.encoding is None or self.encoding.plain)
         return self.plain or self.pixels is not None or of_plain_model
 
-    def check(self) -> Schema:
-        """Return the schema itself. Raises UsageError for an unknown task."""
-        if self.task not in TASKS:
-            raise UsageError(f"unknown task '{self.task}', expected one of {', '.join(TASKS)}")
-        return self
-
 
 @dataclass(frozen=True)
 class Places:
     """The uses of the columns of a file, by their places in it, from 0.
 
-    features, targets: in the order of the network. ids: kept for predictions. roles: the columns of weights, groups and
-    times. choices: what a person says that columns are.
+    features, targets: in the order of the network. roles: the columns of weights, groups and times. choices: what a
+    person says that columns are.
     """
 
     features: list[int]
@@ -139,22 +133,21 @@ class Dataset:
        TableRows of a table whose features are not all numbers without gaps.
        float64 although float32 was asked for where float32 would blur a column (1.7e9 plus a few seconds):
        scale before casting (Scaling.apply does).
-    y: int32 (rows,) class indices for the tasks binary and multiclass (binary: 1 is the positive, larger
-       class), float (rows, outputs) for regression; None for data without targets.
+    y: int32 (rows,) class indices for the tasks binary and multiclass (binary: 1 is the positive class), float (rows,
+       outputs) for regression; None for data without targets.
     target: the target column as it was asked for; None: the last.
     now: for a series whose targets lie ahead: for each target the index (into a flattened row of x) of its value
        now. In CSV files the column NAME is the now of the target column NAME_in_60s.
     sha256: of the bytes that determine the data; of one file, that file's. It may be taken when it is first asked for;
        None if the file has been written to since it was read, or there is none.
     weights: float64 (rows,), 0 or above: a row of weight 2 is as good as the row twice, in training and in a test.
-    written: how the numbers of y were written in their file, with a unit or a multiple; None: plainly.
+    written: how the numbers of y were written in their file; None: plainly.
     groups: (rows,), which become int64 codes; the rows of a group stay together in every split.
-    times: float64 (rows,); the last rows in time are held out. None where there is no such thing.
+    times: float64 (rows,); the last rows in time are held out.
     path, given: of the files, absolute and as it was given, by which messages call them.
     left_out: columns that are no inputs, with the reason. remarks: what a person should know of how they were read.
     unlabelled: rows that were left out because their target is a gap. ids: the text of each row of the --id columns, by
-    their names.
-    is_part: these are some rows of those that sha256 stands for.
+    their names. is_part: these are some rows of those that sha256 stands for.
     memory: bytes within which the program is to stay; what has no room is in mapped files (data/records.py).
     """
 
@@ -185,48 +178,35 @@ class Dataset:
     is_part: bool = False
 
     def __post_init__(self):
-        self._take_arrays()
-        self.check()
-
-    def _take_arrays(self) -> None:
-        """Make arrays of what a person gives as x and y: frames of numbers, lists, class names. Raises DataError."""
-        if not isinstance(self.x, (np.ndarray, TableRows)):
-            names = getattr(self.x, "columns", None)
-            self.columns = self.columns or (None if names is None else [str(name) for name in names])
-            self.x = np.asarray(self.x)
-        self.x = with_gaps(self.x)
-        if isinstance(self.x, np.ndarray) and self.x.dtype.kind in "OUSM":
-            raise DataError("x: found more than numbers; nn.load(x, y=y) reads columns of text, dates and gaps")
-        if self.y is None:
-            return
+        """Make arrays of what a person gives. Raises DataError for texts, and what `check` raises."""
+        self.x = self.x if isinstance(self.x, TableRows) else np.asarray(with_gaps(self.x))
         if np.ma.is_masked(self.y):
             raise DataError("y: found a masked value, expected one of each row; leave its row out")
-        self.y = np.asarray(self.y)
-        if self.task == "regression" and self.y.ndim == 1:
+        self.y = None if self.y is None else np.asarray(self.y)
+        if any(isinstance(array, np.ndarray) and array.dtype.kind in "OUSM" for array in (self.x, self.y)):
+            raise DataError("x, y: found more than numbers; nn.load(x, y=y) reads class names, texts, dates and gaps")
+        if self.y is not None and self.y.dtype == bool:
+            self.y = self.y.astype(np.int32)
+        if self.task == "regression" and self.y is not None and self.y.ndim == 1:
             self.y = self.y.reshape(-1, 1)
-        elif self.y.dtype.kind in "OUSb":
-            self._take_class_names()
-
-    def _take_class_names(self) -> None:
-        """Make class indices of names. Raises DataError for a name that is not among the classes."""
-        found, y = np.unique(self.y.astype(str), return_inverse=True)
-        self.classes = self.classes or found.tolist()
-        unknown = [name for name in found if name not in self.classes]
-        if unknown:
-            raise DataError(f'y: found class "{unknown[0]}", expected one of {", ".join(self.classes[:10])}')
-        self.y = np.array([self.classes.index(name) for name in found], np.int32)[y.reshape(-1)]
+        self.check()
 
     def check(self) -> None:
         """Check weights, groups and times, which may have been set since. Raises DataError."""
-        if self.weights is not None:
-            self.weights = np.asarray(self.weights, np.float64)
-            _check_each(self, "weights", np.isfinite(self.weights) & (self.weights >= 0), ", 0 or above")
-        if self.times is not None:
-            self.times = np.asarray(self.times, np.float64)
-            _check_each(self, "times", np.isfinite(self.times), "; remove the row")
         if self.groups is not None:
             self.groups = np.unique(self.groups, return_inverse=True)[1].reshape(-1)
-            _check_each(self, "groups", np.ones(len(self.groups), bool))
+        kinds = (("groups", 0, ""), ("weights", 0, ", 0 or above"), ("times", -np.inf, "; remove the row"))
+        for name, least, more in kinds:
+            if getattr(self, name) is None:
+                continue
+            values = np.asarray(getattr(self, name), np.int64 if name == "groups" else np.float64)
+            setattr(self, name, values)
+            if values.shape != (self.rows,):
+                raise DataError(f"{name_of(self)}: {values.size} {name} for {self.rows} rows, expected one for each")
+            bad = np.flatnonzero(~np.isfinite(values) | (values < least))
+            if bad.size:
+                found = f"row {bad[0]}: found {values[bad[0]]:g}, expected a finite number{more}"
+                raise DataError(f"{name_of(self)}: --{name.removesuffix('s')}: {found}")
 
     @property
     def rows(self) -> int:
@@ -234,17 +214,14 @@ class Dataset:
 
     @property
     def inputs(self) -> int:
-        """Return the number of values of a row."""
         return math.prod(self.x.shape[1:])
 
     @property
     def row_shape(self) -> tuple[int, ...]:
-        """Return the shape of a row: (inputs,) or (channels, height, width)."""
         return self.x.shape[1:]
 
     @property
     def are_images(self) -> bool:
-        """True if the inputs are pixels."""
         return isinstance(self.x, np.ndarray) and (self.x.dtype == np.uint8 or self.x.ndim == 4)
 
     @property
@@ -281,17 +258,6 @@ class Dataset:
         """Return the rows of each class, in the order of `classes`, among all rows or the given ones."""
         y = self.y if rows is None else self.y[rows]
         return np.bincount(y, minlength=len(self.classes)).tolist()
-
-
-def _check_each(ds: Dataset, name: str, is_right: np.ndarray, expected: str = "") -> None:
-    """Raise DataError unless there is one value by this name for each row, and each is right."""
-    values = getattr(ds, name)
-    if values.shape != (ds.rows,):
-        raise DataError(f"{name_of(ds)}: {values.size} {name} for {ds.rows} rows, expected one for each")
-    bad = np.flatnonzero(~is_right)
-    if bad.size:
-        found = f"row {bad[0]}: found {values[bad[0]]:g}, expected a finite number{expected}"
-        raise DataError(f"{name_of(ds)}: --{name.removesuffix('s')}: {found}")
 
 
 def name_of(ds) -> str:

@@ -1,40 +1,43 @@
 """Encoding: how the columns of a table become a network's inputs, decided on the training rows and kept in the model.
 
-    TableRows ─► TableStatistics of the training rows ─► a ColumnEncoder for each column ─► Encoding ─► records
+    TableRows ─► statistics of the training rows ─► a ColumnEncoder for each column ─► Encoding ─► records
 
-A record holds a row's numbers and codes (core/records.py). The network's first layer, of kind embedding, makes its
-inputs of them (InputColumn in layers.py): codes stay codes until a batch is computed.
+A new kind of column is a row in ENCODERS. A record holds a row's numbers and codes (core/records.py). The network's
+first layer, of kind embedding, makes its inputs of them (InputColumn in layers.py): codes stay codes until a batch is
+computed.
 """
 
 from __future__ import annotations
 
 import json
 import math
+import re
 import sys
-from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass, fields
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, field, fields
 from functools import partial
 
 import numpy as np
 
 from ..core.records import record_type
 from ..layers import InputColumn
+from ..nn_aux import SCALING_ALIASES
 from ..settings.values import NumberEmbedding
 from ..utils import DataError, log
-from .column import shortened
-from .encoders import (
-    ENCODERS,
-    CategoryEncoder,
-    ColumnEncoder,
-    DateStatistics,
-    NumberStatistics,
-    TextStatistics,
-    smallest_code,
-)
-from .kept_records import Kept, filled_records
-from .kinds import Kind
+from .column import Column, shortened
+from .kinds import NUMBER, ONE_HOT, Kind, least_rows
+from .records import filled_records
+from .scaling import Moments, constants
 from .table_rows import TableRows
-from .written import UnknownForm
+from .written import Order, UnknownForm, Written, WrittenDates, WrittenNumbers, YesNo
+
+MOST_WIDTH = 8  # of an embedding
+SAMPLE = 1 << 17  # values of which the median and the quantiles are taken
+PIECES, ROWS_A_PIECE = 48, 30  # of a column with one usual value: the most, and the fewest rows of each
+LEAST_OTHERS = 100  # rows beside the usual value that are worth pieces
+DAY, YEAR = 86_400.0, 31_556_952.0  # seconds
+CYCLES = ("year", "week", "day")  # of dates
+_DECIMAL = re.compile(r"-?(0|[1-9]\d*)\.\d+", re.ASCII)
 
 BLOCK_ROWS = 1 << 16  # encoded at a time
 CALL_ROWS = 100  # from which a prediction in Python tells of gaps and unseen values; a program may ask row by row
@@ -42,18 +45,326 @@ _SIZES = (0, 4, 2, 1)  # bytes of a record's values in their order; 0: numbers
 _FREQUENT = 0.05  # share of rows above that of training, from which gaps or unseen values are told
 
 
-class TableStatistics:
-    """Statistics of each feature column's training rows: of some rows of x (indices), or of all."""
-
-    def __init__(self, x: TableRows, rows=None):
-        rows = slice(None) if rows is None else rows
-        self.columns: list[NumberStatistics | TextStatistics] = []
-        for column in x.columns:
-            words = [column.words] if column.reads == "text" else []
-            self.columns.append(_STATISTICS[column.reads](column.values[rows], *words))
+# ---------------------------------------------------------------- what the training rows tell
 
 
-_STATISTICS = {"number": NumberStatistics, "text": TextStatistics, "date": DateStatistics}
+class NumberStatistics:
+    """Moments, gaps and median of numbers, or of dates in seconds; gaps are nan.
+
+    Of more than SAMPLE values the median is that of every second one, every fourth one, ... cycles: of dates, in which
+    they differ; the year's, if they span a quarter of one.
+    """
+
+    def __init__(self, values: np.ndarray, are_dates: bool = False):
+        known = values[~np.isnan(values)]
+        self.gap_share = (len(values) - len(known)) / max(1, len(values))
+        self.moments = Moments.of(known[:, None]) if len(known) else None
+        step = 1 << max(0, math.ceil(math.log2(max(1, len(known)) / SAMPLE)))
+        self._sample = known[::step].astype(np.float64)
+        self.median = float(np.median(self._sample)) if len(known) else 0.0
+        cycles = [cycle for cycle in CYCLES if are_dates and len(known) and np.ptp(phase(known, cycle)) > 0]
+        self.cycles = [cycle for cycle in cycles if cycle != "year" or np.ptp(known) >= YEAR / 4]
+
+    @property
+    def distinct(self) -> int:
+        return len(np.unique(self._sample))
+
+    def edges(self, pieces: int | None = None) -> list[float]:
+        """Return the ends of pieces, which hold as many of the values beside the usual one each.
+
+        The usual value is more than half of all, as 0 is among gains: scaled by their deviation the others would lie
+        too close together. None: PIECES or, of few rows, fewer; none of a column without a usual value. Empty for two
+        values and fewer.
+        """
+        values, counts = np.unique(self._sample, return_counts=True)
+        usual = values[2 * counts > counts.sum()]
+        others = self._sample[~np.isin(self._sample, usual)]
+        if len(values) < 3 or (pieces is None and (len(values) < 4 or not len(usual) or len(others) < LEAST_OTHERS)):
+            return []
+        pieces = pieces or min(PIECES, len(others) // ROWS_A_PIECE)
+        quantiles = np.quantile(others, np.linspace(0, 1, pieces + 1), method="inverted_cdf")
+        return np.unique([*usual, *quantiles]).tolist()
+
+
+class TextStatistics:
+    """counts: the rows of each text that occurs, in the order of the texts; gaps: the rows whose code is -1."""
+
+    def __init__(self, codes: np.ndarray, words: list[str]):
+        found = np.bincount(codes[codes >= 0], minlength=len(words)).tolist()
+        self.counts = {word: count for word, count in sorted(zip(words, found, strict=True)) if count}
+        self.rows, self.gaps = len(codes), int(np.count_nonzero(codes < 0))
+
+
+def statistics_of(x: TableRows, kinds: Sequence[Kind], rows=slice(None)) -> list[NumberStatistics | TextStatistics]:
+    """Return the statistics of feature columns in the training rows, some rows of x (indices). kinds: none, if all are
+    numbers."""
+    found: list[NumberStatistics | TextStatistics] = []
+    for column, kind in zip(x.columns, kinds or [NUMBER] * len(x.columns), strict=True):
+        values = column.values[rows]
+        if kind.kind == "category":
+            found.append(TextStatistics(values, column.words))
+            continue
+        values = kind.written.values_of(column.words)[values] if kind.written else values
+        found.append(NumberStatistics(values, kind.kind in ("date", "written date")))
+    return found
+
+
+def phase(seconds: np.ndarray, cycle: str) -> np.ndarray:
+    """Return where in its year, week or day a date is, from 0 to below 1. A week has its days only, from Thursday."""
+    if cycle == "week":
+        return np.floor(seconds / DAY) % 7 / 7
+    return seconds % YEAR / YEAR if cycle == "year" else seconds % DAY / DAY
+
+
+# ---------------------------------------------------------------- encoders
+
+
+class ColumnEncoder:
+    """How the values of one feature column become inputs. Its fields, and those of `written`, are kept in the model.
+
+    kind: a name of ENCODERS. written: how words stand for its values; None: it has none, or they are categories.
+    reads: number, text or date, as the column is read. unknown_share: of gaps, and rare values, in training.
+    A class of encoders has fit(found, kind, scaling, embedding, name), which returns the encoder of a column with these
+    statistics of its training rows (scaling: a name of SCALINGS; embedding: a NumberEmbedding, what else numbers
+    become; name: of the column in messages); inputs(), what the network's first layer gets of it; and encode(column),
+    an array for each of these, float64 numbers (nan: a gap) or unsigned codes.
+    """
+
+    plain_kind: str
+    written: Written | None = None
+    unknown_share = 0.0
+
+    @property
+    def kind(self) -> str:
+        return self.written.kind if self.written else self.plain_kind
+
+    @property
+    def reads(self) -> str:
+        return Kind(self.kind, self.written).reads
+
+    def unknown(self, column: Column) -> float:
+        """Return the share of values that are gaps or that training has not seen."""
+        return float(np.isnan(self._numbers(column)).mean())
+
+    def facts(self) -> list[str]:
+        return []
+
+    def summary(self) -> str:
+        """Return what people are told beside the column's name; may be empty."""
+        return ", ".join(filter(None, [str(self.written or ""), *self.facts()]))
+
+    def _numbers(self, column: Column) -> np.ndarray:
+        """Return numbers, dates, or the values of words, in float64; a gap, and a word without a value, is nan."""
+        return self.written.values_of(column.words)[column.values] if self.written else column.values.astype(np.float64)
+
+
+@dataclass(frozen=True)
+class NumberEncoder(ColumnEncoder):
+    """A column of numbers: scaled. A gap becomes the median; where training had gaps, a 0/1 input tells them.
+
+    Where one value is the usual one, further inputs say how far through each piece of the others a number is (the
+    piecewise linear encoding of Gorishniy, Rubachev and Babenko 2022). Others may be asked for (NumberEmbedding).
+    """
+
+    shift: float
+    scale: float  # 0: one value only, which becomes 0
+    median: float
+    unknown_share: float = 0.0
+    edges: list[float] = field(default_factory=list)  # of pieces, see NumberStatistics.edges
+    waves: int = 0
+    deviation: float = 1.0  # of the waves' first frequencies
+    written: Written | None = None
+    plain_kind = "number"
+
+    @classmethod
+    def fit(cls, found, kind=NUMBER, scaling="standardization", embedding=None, name="a column") -> NumberEncoder:
+        """Return the encoder of a column. Two values are no axis: they get no waves. Ranks are scaled, and no more."""
+        if isinstance(kind.written, Order):
+            scaling, embedding = "standardization", NumberEmbedding("linear")
+        shift, scale = scaling_constants(scaling, found, name)
+        asked, more = embedding.kind if embedding else None, {}
+        if scale and asked != "linear":
+            more["edges"] = found.edges(embedding.count if asked == "pieces" else None)
+            if asked == "waves" and found.distinct > 2:
+                more |= {"waves": embedding.count, "deviation": embedding.deviation}
+        return cls(shift, scale, found.median, found.gap_share, written=kind.written, **more)
+
+    def inputs(self) -> list[InputColumn]:
+        waves = {"waves": self.waves, "deviation": self.deviation} if self.waves else {}
+        more = {"edges": tuple(self._scaled(np.array(self.edges)).tolist())} | waves
+        if not self.unknown_share:
+            return [InputColumn("number", **more)]
+        return [InputColumn("gap", fill=float(self._scaled(self.median)), **more)]
+
+    def encode(self, column: Column) -> list[np.ndarray]:
+        numbers = self._numbers(column)
+        return [self._scaled(numbers if self.unknown_share else np.where(np.isnan(numbers), self.median, numbers))]
+
+    def facts(self) -> list[str]:
+        gaps, pieces = self.unknown_share and f"{self.unknown_share:.0%} gaps", f"{len(self.edges) - 1} pieces"
+        return [fact for fact in (gaps, self.edges and pieces, self.waves and f"{self.waves} waves") if fact]
+
+    def _scaled(self, values):
+        return (values - self.shift) / (self.scale or math.inf)
+
+
+@dataclass(frozen=True)
+class TruthEncoder(ColumnEncoder):
+    """A column of yes/no words without gaps: 0 or 1. `share`: of yes in training, which stands for a gap later."""
+
+    share: float
+    plain_kind, written = "yes/no", YesNo()
+
+    @classmethod
+    def fit(cls, found, kind=NUMBER, scaling="standardization", embedding=None, name="a column") -> TruthEncoder:
+        return cls(float(found.moments.mean[0]))
+
+    def inputs(self) -> list[InputColumn]:
+        return [InputColumn("number")]
+
+    def encode(self, column: Column) -> list[np.ndarray]:
+        truths = self._numbers(column)
+        return [np.where(np.isnan(truths), self.share, truths)]
+
+
+@dataclass(frozen=True)
+class CategoryEncoder(ColumnEncoder):
+    """A column of texts. Few values have an input each, many a row of a table that is trained with the network.
+
+    values: those with a slot of their own (least_rows), a gap written as None. shared: the slot 0 is that of all
+    others: of rare ones, and so of values that training has not seen. Without rare values the unseen have no input.
+    """
+
+    values: list[str | None]
+    shared: bool
+    width: int  # of the embedding, 0: one input each
+    unknown_share: float = 0.0
+    decimals: bool = False  # 1, 1.0 and 1e0 are one value, see loading.canonical
+    plain_kind = "category"
+
+    @classmethod
+    def fit(cls, found, kind=NUMBER, scaling="standardization", embedding=None, name="a column") -> CategoryEncoder:
+        counts: dict[str | None, int] = {**found.counts, None: found.gaps}
+        least = least_rows(found.counts.values())
+        values = [value for value, count in counts.items() if count >= least]
+        of_rare = sum(count for value, count in counts.items() if count < least and value is not None)
+        rare = of_rare > 0 or 0 < found.gaps < least
+        slots, unknown = len(values) + rare, (found.gaps + of_rare) / max(1, found.rows)
+        if slots <= ONE_HOT:
+            return cls(values, rare, 0, unknown, kind.decimals)
+        if not rare:  # the slot of unseen values is trained by the rarest value
+            values.remove(min(values, key=counts.__getitem__))
+        return cls(values, True, min(MOST_WIDTH, math.ceil(math.sqrt(slots))), unknown, kind.decimals)
+
+    @property
+    def slots(self) -> int:
+        return len(self.values) + self.shared
+
+    def inputs(self) -> list[InputColumn]:
+        if self.width:
+            return [InputColumn("embedding", values=self.slots, width=self.width)]
+        return [InputColumn("onehot", values=self.slots)]
+
+    def encode(self, column: Column) -> list[np.ndarray]:
+        other = 0 if self.shared else self.slots  # beyond all slots: no input
+        found = [*self._places_of(column.words), self._places().get(None)]  # code -1, a gap, is the last
+        codes = np.array([other if place is None else place + self.shared for place in found], np.int64)
+        return [codes[column.values].astype(smallest_code(self.slots + 1))]
+
+    def unknown(self, column: Column) -> float:
+        is_unknown = np.array([*(place is None for place in self._places_of(column.words)), True])
+        return float(is_unknown[column.values].mean()) if len(column) else 0.0
+
+    def facts(self) -> list[str]:
+        return [f"{self.slots} value{'s' * (self.slots > 1)}" + (f" as {self.width} inputs" if self.width else "")]
+
+    def spellings(self) -> list[str]:
+        """Return the words that are found among the values; other decimals are found by their shortest form."""
+        return [word for word in self._places() if word is not None]
+
+    def _places(self) -> dict[str | None, int]:
+        """Return the place of each value, and of decimals as other formats write them."""
+        places = {value: index for index, value in enumerate(self.values)}
+        return {_shortest(value): index for value, index in places.items() if value is not None} | places
+
+    def _places_of(self, words: list[str]) -> list[int | None]:
+        """Return the place of each word, None of one that has none."""
+        places = self._places()
+        return [places[word] if word in places else places.get(_shortest(word)) for word in words]
+
+
+def _shortest(word: str) -> str:
+    """Return a decimal without zeros at its end, as formats with typed columns have it: 1 for 1.0; else the word."""
+    return word.rstrip("0").removesuffix(".") if _DECIMAL.fullmatch(word) else word
+
+
+@dataclass(frozen=True)
+class DateEncoder(ColumnEncoder):
+    """A column of dates: a trend, scaled, and sine and cosine of the cycles that vary. A gap becomes the mean date."""
+
+    shift: float
+    scale: float
+    cycles: list[str] = field(default_factory=list)
+    unknown_share: float = 0.0
+    written: Written | None = None
+    plain_kind = "date"
+
+    def __post_init__(self):
+        if not set(self.cycles) <= set(CYCLES):
+            raise ValueError("cycles")
+
+    @classmethod
+    def fit(cls, found, kind=NUMBER, scaling="standardization", embedding=None, name="a column") -> DateEncoder:
+        """Return the encoder of a column. Months have no week."""
+        has_days = kind.written is None or kind.written.has_days
+        cycles = [cycle for cycle in found.cycles if has_days or cycle == "year"]
+        return cls(*scaling_constants("standardization", found, name), cycles, found.gap_share, kind.written)
+
+    def inputs(self) -> list[InputColumn]:
+        trend = InputColumn("gap") if self.unknown_share else InputColumn("number")
+        return [trend] + [InputColumn("number")] * (2 * len(self.cycles))
+
+    def encode(self, column: Column) -> list[np.ndarray]:
+        dates = self._numbers(column)
+        gaps = np.isnan(dates)
+        seconds = np.where(gaps, self.shift, dates)
+        trend = (seconds - self.shift) / (self.scale or math.inf)
+        trend[gaps & (self.unknown_share > 0)] = np.nan
+        angles = [2 * np.pi * phase(seconds, cycle) for cycle in self.cycles]
+        return [trend, *(np.where(gaps, 0.0, wave(angle)) for angle in angles for wave in (np.sin, np.cos))]
+
+    def facts(self) -> list[str]:
+        return ["trend", *self.cycles]
+
+
+ENCODERS: dict[str, tuple[type[ColumnEncoder], type[Written] | None]] = {  # kind -> and how words stand for values
+    "number": (NumberEncoder, None),
+    "yes/no": (TruthEncoder, None),
+    "category": (CategoryEncoder, None),
+    "date": (DateEncoder, None),
+    "written number": (NumberEncoder, WrittenNumbers),
+    "written date": (DateEncoder, WrittenDates),
+    "ordered": (NumberEncoder, Order),
+}
+
+
+def smallest_code(values: int) -> type:
+    """Return the smallest type for codes below `values`."""
+    return np.uint8 if values <= 1 << 8 else np.uint16 if values <= 1 << 16 else np.uint32
+
+
+def scaling_constants(kind: str, found: NumberStatistics, name: str) -> tuple[float, float]:
+    """Return (shift, scale) of a column, scale 0 for one of a single value. name: of the column in messages."""
+    kind, moments = SCALING_ALIASES.get(kind, kind), found.moments
+    if kind in ("none", "pixel"):
+        return 0.0, 1.0
+    if not moments or moments.low[0] == moments.high[0]:
+        return float(moments.low[0]) if moments else 0.0, 0.0
+    shift, scale = constants(kind, moments, lambda _: name)
+    return float(shift[0]), float(scale[0])
+
+
+# ---------------------------------------------------------------- all columns of a table
 
 
 @dataclass(frozen=True)
@@ -72,30 +383,26 @@ class Encoding:
     @classmethod
     def fit(
         cls,
-        found: TableStatistics,
+        found: Sequence[NumberStatistics | TextStatistics],
         kinds: Sequence[Kind],
         scaling: str,
         embedding: NumberEmbedding | None = None,
-        *,
-        names: list[str] | None = None,
-        places: tuple[int, ...] = (),
-        plain: bool = False,
+        **where,
     ) -> Encoding:
         """Return the encoding of columns of these kinds with these statistics of the training rows.
 
         scaling: of numbers, a name of SCALINGS; embedding: what else they become, None: as NumberStatistics.edges has
-        it.
+        it. where: names, places and plain.
         """
-        called = names or range(len(kinds))
+        called = where.get("names") or range(len(kinds))
         encoders = (
             ENCODERS[kind.kind][0].fit(column, kind, scaling, embedding, f"column {name}")
-            for column, kind, name in zip(found.columns, kinds, called, strict=True)
+            for column, kind, name in zip(found, kinds, called, strict=True)
         )
-        return cls(tuple(encoders), names, places, plain)
+        return cls(tuple(encoders), **where)
 
     @property
     def features(self) -> int:
-        """Feature columns of the table."""
         return len(self.encoders)
 
     @property
@@ -104,20 +411,15 @@ class Encoding:
         each = [encoder.inputs() for encoder in self.encoders]
         return tuple(each[index][which] for index, which in self.order)
 
-    def record_of(self, dtype: str) -> np.dtype:
-        """Return the type of a row as the engine takes it."""
-        sizes = list(map(_code_bytes, self.columns))
-        return record_type(dtype, *map(sizes.count, _SIZES))
-
     @property
     def order(self) -> list[tuple[int, int]]:
         """Return the values of a record in their order: (feature column, which of its encoder's inputs)."""
-        places = [
-            (_SIZES.index(_code_bytes(column)), index, which)
-            for index, encoder in enumerate(self.encoders)
-            for which, column in enumerate(encoder.inputs())
-        ]
-        return [(index, which) for _, index, which in sorted(places)]
+        each = [(i, which, column) for i, one in enumerate(self.encoders) for which, column in enumerate(one.inputs())]
+        return [(i, which) for i, which, _ in sorted(each, key=lambda one: _SIZES.index(_code_bytes(one[2])))]
+
+    def record_of(self, dtype: str) -> np.dtype:
+        sizes = list(map(_code_bytes, self.columns))
+        return record_type(dtype, *map(sizes.count, _SIZES))
 
     def apply(self, x: TableRows, dtype: str, digest: str | None = None) -> np.ndarray:
         """Return rows as records for the engine. digest: of the data, whose records a checkpoint's file may keep.
@@ -128,9 +430,8 @@ class Encoding:
         if found != expected:
             raise DataError(f"the rows have columns {', '.join(found)}, expected {', '.join(expected)} as in training")
         rows = max(BLOCK_ROWS, sum(len(column.words) for column in x.columns))  # words are looked up once a block
-        key = json.dumps([digest, len(x), dtype, sys.byteorder, self.to_dict()])
-        kept = None if digest is None else Kept(key, self.columns)
-        return filled_records(len(x), self.record_of(dtype), rows, partial(self._fill, x), kept)
+        key = None if digest is None else json.dumps([digest, len(x), dtype, sys.byteorder, self.to_dict()])
+        return filled_records(len(x), self.record_of(dtype), rows, partial(self._fill, x), key, self.columns)
 
     def _fill(self, x: TableRows, records: np.ndarray, rows: slice) -> None:
         at = dict.fromkeys(_SIZES, 0)
@@ -141,26 +442,17 @@ class Encoding:
                 records[group][:, at[size]] = values
                 at[size] += 1
 
-    def remarks(self, x: TableRows) -> list[str]:
-        """Return a line for each column whose gaps and unseen values are much more frequent than in training."""
-        lines = []
-        for index, encoder in enumerate(self.encoders):
-            share = encoder.unknown(x.columns[index]) if len(x) else 0.0
-            usual = encoder.unknown_share
-            if share > usual + _FREQUENT and share > 2 * usual:
-                lines.append(
-                    f"column {self.name(index)}: {share:.0%} of the values are gaps or were not seen in training, "
-                    f"where {usual:.0%} were gaps{' or rare' * isinstance(encoder, CategoryEncoder)}"
-                )
-        return lines
-
     def tell(self, x: TableRows, least: int = 1) -> None:
-        """Log the remarks on rows that are not those of training; none on fewer than `least` rows."""
-        for line in self.remarks(x) if len(x) >= least else ():
-            log.warning("%s", line)
+        """Log a line for each column whose gaps and unseen values are much more frequent than in training; none of
+        fewer than `least` rows."""
+        for index, encoder in enumerate(self.encoders if len(x) >= least else ()):
+            share, usual = encoder.unknown(x.columns[index]), encoder.unknown_share
+            if share > usual + _FREQUENT and share > 2 * usual:
+                told = "column %s: %s of the values are gaps or were not seen in training, where %s were gaps%s"
+                rare = " or rare" * isinstance(encoder, CategoryEncoder)
+                log.warning(told, self.name(index), f"{share:.0%}", f"{usual:.0%}", rare)
 
     def name(self, index: int) -> str:
-        """Return how messages call a feature column."""
         if self.names:
             return self.names[index] or "(no name)"
         return str(self.places[index] if self.places else index)
@@ -177,8 +469,7 @@ class Encoding:
         """Return the encoding as a model's metadata hold it."""
         columns = []
         for encoder in self.encoders:
-            written = asdict(encoder.written) if encoder.written else {}
-            values = {"kind": encoder.kind, **vars(encoder), **written}
+            values = {"kind": encoder.kind, **vars(encoder), **(asdict(encoder.written) if encoder.written else {})}
             later = {"decimals": ("decimals",), "waves": ("waves", "deviation")}  # fields that earlier files lack
             gone = {"written", *(name for one, names in later.items() if not values.get(one) for name in names)}
             columns.append({name: value for name, value in values.items() if name not in gone})
@@ -189,19 +480,25 @@ class Encoding:
         """Return the encoding that to_dict has written. Raises DataError for others."""
         encoders: list[ColumnEncoder] = []
         try:
-            places = values["places"]
+            places, plain = values["places"], values.get("plain", False)
             if not are_places(places):
                 raise ValueError("places")
             for column in values["columns"]:
-                encoders.append(_encoder_of(dict(column)))
-            plain = values.get("plain", False)
+                column = dict(column)
+                encoder_class, written_class = ENCODERS[column.pop("kind")]
+                if "written" in column:  # its fields are the column's own
+                    raise ValueError("written")
+                if written_class:
+                    own = {one.name: column.pop(one.name) for one in fields(written_class) if one.name in column}
+                    column["written"] = _made(written_class, own)
+                encoders.append(_made(encoder_class, column))  # what its inputs may be, layers.py checks
             if not isinstance(plain, bool) or (plain and any(encoder.kind != "number" for encoder in encoders)):
                 raise ValueError("plain")
         except UnknownForm as form:
             column = dict(enumerate(names or places)).get(len(encoders), len(encoders))
             raise DataError(
-                f'column {column}: dates written as "{shortened(str(form))}", which this version cannot read; '
-                "write them as 2024-12-31 and train again"
+                f'column {column}: values written as "{shortened(str(form))}", which this version cannot read; '
+                "write numbers as 1234.5, dates as 2024-12-31, and train again"
             ) from None
         except (KeyError, TypeError, ValueError, AttributeError, IndexError, OverflowError) as error:
             raise DataError("damaged encoding of columns, expected a known kind with its constants") from error
@@ -213,39 +510,22 @@ def are_places(value) -> bool:
     return isinstance(value, list) and all(type(place) is int and 0 <= place < 2**31 for place in value)
 
 
-def _encoder_of(values: dict) -> ColumnEncoder:
-    """Return an encoder of its kind and fields; what its inputs may be, layers.py checks. Raises KeyError, TypeError or
+def _made(cls, values: dict):
+    """Return an encoder, or how its words are written, of fields that have their types. Raises KeyError, TypeError or
     ValueError for others."""
-    encoder_class, written_class = ENCODERS[values.pop("kind")]
-    if written_class:
-        own = {one.name: values.pop(one.name) for one in fields(written_class) if one.name in values}
-        values["written"] = _checked(written_class(**own))
-    return _checked(encoder_class(**values))
-
-
-def _checked(one):
-    """Return an encoder, or how its words are written, if its fields are of their types. Raises ValueError."""
-    for known in fields(one):
-        if known.name != "written" and not _IS[known.type](getattr(one, known.name)):
+    for known in fields(cls):
+        if known.name in values and known.name != "written" and not _is_of(known.type, values[known.name]):
             raise ValueError(known.name)
-    return one
+    return cls(**values)
 
 
-def _is_finite(value) -> bool:
-    return isinstance(value, (int, float)) and math.isfinite(value)
-
-
-_IS: dict[str, Callable] = {  # type of a field -> whether a value is of it
-    "float": _is_finite,
-    "int": lambda value: type(value) is int,
-    "bool": lambda value: isinstance(value, bool),
-    "str": lambda value: isinstance(value, str),
-    "list[float]": lambda value: isinstance(value, list) and all(map(_is_finite, value)),
-    "list[str]": lambda value: isinstance(value, list) and all(isinstance(one, str) for one in value),
-    "list[str | None]": lambda value: (
-        isinstance(value, list) and all(one is None or isinstance(one, str) for one in value)
-    ),
-}
+def _is_of(kind: str, value) -> bool:
+    """Return whether a value of a model file is of the type of a field; numbers are finite."""
+    if kind.startswith("list["):
+        return isinstance(value, list) and all(_is_of(kind[5:-1], one) for one in value)
+    if kind == "float":
+        return isinstance(value, (int, float)) and math.isfinite(value)
+    return type(value).__name__ == kind.removesuffix(" | None") or (value is None and kind == "str | None")
 
 
 def _code_bytes(column: InputColumn) -> int:

@@ -28,7 +28,6 @@ from .column import (
     shortened,
 )  # fmt: skip
 from .dataset import Places, Schema
-from .encoders import odd_of
 from .kinds import Kind, in_a_list, kind_of
 
 _MOST_TOLD = 20  # columns in a message
@@ -93,7 +92,7 @@ def odd_remarks(
     """
     remarks, refused, of_model = [], [], schema.of_model
     for (place, column), kind in zip(columns.items(), kinds, strict=True):
-        odd = odd_of(kind, column)
+        odd = column.odd
         _check_finite(source, table, place, column, odd)
         if schema.needs_all:
             check_numbers(source, table, place)
@@ -240,7 +239,7 @@ def role_values(source: TableSource, table: Table, places: Places) -> dict[str, 
 
 def _times(source: TableSource, table: Table, place: int, column: Column) -> np.ndarray:
     """Return the seconds since 1970-01-01 of dates as people write them."""
-    kind = kind_of(column, Kind("date"), source.column(place))
+    kind = kind_of(column, Kind("date"), source.column(place), (source.names and source.names[place]) or str(place))
     seconds = settled(column, "date").values
     if kind.written:
         seconds = kind.written.values_of(column.words)[column.values]

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import numpy as np
 
-from ..utils import DataError, InputNotFound, NnError, log, needs_package, os_reason, sha256_file
+from ..utils import DataError, InputNotFound, NnError, log, needs_package, sha256_file
 from .arrays import Arrays, kept_numbers
 from .column import Targets, unicode_text
 from .records import check_left, in_rows, new_rows
@@ -24,7 +24,6 @@ IDX_TYPES = {0x08: "u1", 0x09: "i1", 0x0B: ">i2", 0x0C: ">i4", 0x0D: ">f4", 0x0E
 CIFAR_SHAPE = (3, 32, 32)
 CIFAR_RECORD = 1 + 3 * 32 * 32  # the label, then the red, green and blue plane
 CIFAR_CLASSES = 10
-CIFAR_NAMES = "batches.meta.txt"
 _PIXEL_BYTES = 8  # of an image, while it is read
 _MODES = ("1", "L", "LA", "P", "PA", "RGB", "RGBA", "CMYK", "YCbCr")  # of Pillow; the first three have no colours
 
@@ -106,16 +105,16 @@ def _labels_file(path: str) -> str | None:
     return next(filter(os.path.exists, places), None)
 
 
-def _label_targets(place: str, labels: np.ndarray, **more) -> Targets:
+def _label_targets(place: str, labels: np.ndarray) -> Targets:
     values = labels.astype(np.float64).reshape(-1, 1)
-    return Targets(values, place, lambda row: f"label {row + 1}", are_indices=True, **more)
+    return Targets(values, place, lambda row: f"label {row + 1}", are_indices=True)
 
 
 # -- CIFAR-10 ------------------------------------------------------------------------------------------------
 
 
 def read_cifar(path: str, dtype: str, labelled: bool) -> Arrays:
-    """Read images (rows, 3, 32, 32) uint8; the class names come from a batches.meta.txt beside the file."""
+    """Read images (rows, 3, 32, 32) uint8."""
     pixels, labels = GrowingRows((CIFAR_RECORD - 1,), np.uint8), []
     rows = 0
     with Source(path) as source:
@@ -134,11 +133,8 @@ def read_cifar(path: str, dtype: str, labelled: bool) -> Arrays:
             f"{path}, record {first + 1}: label {labels[first]}, expected 0 to {CIFAR_CLASSES - 1}; the file "
             f"is damaged or not a CIFAR-10 binary"
         )
-    names_path = os.path.join(os.path.dirname(path), CIFAR_NAMES)
-    names_path = names_path if os.path.isfile(names_path) else None
-    names = names_path and _cifar_names(names_path)
-    targets = _label_targets(path, labels, names=names, are_classes=names is not None)
-    return _arrays(pixels.joined(rows).reshape(rows, *CIFAR_SHAPE), targets, path, names_path)
+    x = pixels.joined(rows).reshape(rows, *CIFAR_SHAPE)
+    return _arrays(x, _label_targets(path, labels), path, None)
 
 
 def _check_records(path: str, size: int) -> None:
@@ -148,17 +144,6 @@ def _check_records(path: str, size: int) -> None:
             f"{path}: {size} bytes, expected whole CIFAR-10 records of {CIFAR_RECORD}; the file "
             f"is cut or in another format"
         )
-
-
-def _cifar_names(path: str) -> list[str]:
-    with Source(path) as source:
-        names = source.read(1 << 16).decode("utf-8", "replace").split("\n")
-    names = [name.strip() for name in names if name.strip()]
-    if len(names) != CIFAR_CLASSES or len(set(names)) != CIFAR_CLASSES:
-        raise DataError(
-            f"{path}: {len(names)} class names, expected {CIFAR_CLASSES} different ones; correct or remove it"
-        )
-    return names
 
 
 # -- folders -------------------------------------------------------------------------------------------------
@@ -227,14 +212,9 @@ def _pixels(file: Path, data: bytes) -> tuple[np.ndarray, bool]:
     except NnError:
         raise
     except Exception as error:  # decoders raise anything for a damaged image
-        raise _unreadable(file, error) from error
+        reason = " ".join(str(error).split())
+        reason = "not PNG, JPEG or PGM" if "cannot identify" in reason else reason
+        raise DataError(
+            f"{file}: cannot read the image ({reason}), expected a complete one; replace or remove it"
+        ) from error
     raise DataError(f"{file}: an image of mode {mode}, expected 8 bits per channel; convert it to 8-bit PNG")
-
-
-def _unreadable(file: Path, error: Exception) -> NnError:
-    if isinstance(error, OSError) and error.errno:
-        return InputNotFound(f"{file}: cannot read: {os_reason(error)}")
-    reason = " ".join(str(error).split())
-    if "cannot identify" in reason:
-        reason = "not PNG, JPEG or PGM"
-    return DataError(f"{file}: cannot read the image ({reason}), expected a complete one; replace or remove it")

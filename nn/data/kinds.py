@@ -17,6 +17,7 @@ from .column import TRUTHS, Column, TableSource, number_in, settled, shortened
 ONE_HOT = 16  # values of a category up to which each has an input of its own; more are embedded
 RARE = 5  # rows below which a value shares a slot with those never seen, see least_rows
 _SHARED = 0.2  # share of the rows whose text occurs often enough (least_rows), below which a column is one of names
+_MOST_TOLD = 20  # columns in a message
 COUNTED_ROWS = 100  # from which whole numbers that go up by one are taken for row numbers
 GAPS_ONLY, ONE_VALUE, COUNTS_ROWS, AN_ID = "gaps only", "one value only", "counts the rows", "an id"
 _NAME_OF_IDS = re.compile(r"id|ids|idx|index|no|nr|key|uuid|rownames|")  # the last word of a name, or no name at all
@@ -38,7 +39,6 @@ class Kind:
 
     @classmethod
     def of(cls, words: written.Written) -> Kind:
-        """Return the kind of a column of such words."""
         return cls(words.kind, words)
 
     @property
@@ -50,10 +50,9 @@ class Kind:
 NUMBER = Kind("number")
 
 
-def kind_of(column: Column, choice: Kind | None, name: str) -> Kind:
-    """Return what a column is. choice: a person's, a category, a number or a date, perhaps with how it is written; a
-    date without that is as most of them are. name: how messages call it. Raises DataError for dates whose form must be
-    asked for."""
+def kind_of(column: Column, choice: Kind | None, name: str, flag: str = "") -> Kind:
+    """Return what a column is. choice: a person's, perhaps with how it is written; a date without that is as most of
+    them are. name, flag: how messages and flags call it. Raises DataError for dates whose form must be asked for."""
     asked = choice.kind if choice else None
     if column.reads != "text":
         return Kind(column.reads)
@@ -68,38 +67,21 @@ def kind_of(column: Column, choice: Kind | None, name: str) -> Kind:
         return Kind.of(written.YesNo())
     if asked != "date" and (numbers := written.way_of_numbers(words, rows, asked=bool(asked))):
         return Kind.of(numbers)
-    if asked != "number" and (form := _form_of_dates(words, rows, bool(asked), name)):
+    if asked != "number" and (form := _form_of_dates(words, rows, bool(asked), name, flag)):
         return Kind.of(written.WrittenDates(form))
     return choice or Kind("category")
 
 
-def _form_of_dates(words: list[str], rows: list[int], asked: bool, name: str) -> str | None:
+def _form_of_dates(words: list[str], rows: list[int], asked: bool, name: str, flag: str) -> str | None:
     """Return way_of_dates. Raises DataError with both cures, as a shell takes them, where that raises EitherFirst."""
     try:
         return written.way_of_dates(words, rows, asked)
     except written.EitherFirst as error:
-        without_header = re.fullmatch(r"column (\d+) of \d+", name)
-        column = str(int(without_header[1]) - 1) if without_header else name.removeprefix("column ")
-        choices = [in_a_list(f"{column}={written.FORMS[form][0]}") for form in reversed(written.EITHER)]
-        cures = " or ".join(f"--dates {shlex.quote(choice)}" for choice in choices)
+        choices = [in_a_list(f"{flag}={written.FORMS[form][0]}") for form in reversed(written.EITHER)]
         raise DataError(
             f'{name}: found "{shortened(str(error))}", and no date tells which is the day and which the month; '
-            f"add {cures}"
+            f"add {' or '.join(f'--dates {shlex.quote(choice)}' for choice in choices)}"
         ) from None
-
-
-def reason_to_leave_out(column: Column, kind: Kind) -> str | None:
-    """Return why a network should not see a column of texts: gaps, one value, or names, nearly all of which differ."""
-    rows = np.array(_words_and_rows(column)[1], np.int64)
-    known = rows.sum()
-    if not known:
-        return GAPS_ONLY
-    if len(rows) == 1 and known == len(column):
-        return ONE_VALUE
-    is_shared = rows[rows >= least_rows(rows)].sum() >= _SHARED * known
-    if len(rows) <= 2 or is_shared or kind.kind != "category":
-        return None
-    return _DIFFERS if np.count_nonzero(rows == 1) >= (1 - _SHARED) * known else _ARE_RARE
 
 
 def least_rows(counts: Collection[int]) -> int:
@@ -122,52 +104,59 @@ def _words_and_rows(column: Column) -> tuple[list[str], list[int]]:
 # ---------------------------------------------------------------- what all columns are
 
 
-@dataclass(frozen=True)
-class Decision:
-    """The kinds of a table's feature columns, by their places. left_out: those that are no inputs, with the reason."""
+def decide(
+    source: TableSource, columns: dict[int, Column], choices: dict[int, Kind], is_plain: bool
+) -> tuple[dict[int, Kind], dict[int, str]]:
+    """Return the kinds of feature columns, by their places; and those that are no inputs, with the reason.
 
-    kinds: dict[int, Kind]
-    left_out: dict[int, str]
-
-
-def decide(source: TableSource, columns: dict[int, Column], choices: dict[int, Kind], is_plain: bool) -> Decision:
-    """Return what each feature column is. is_plain: all are numbers without gaps, of which nobody has said anything."""
+    is_plain: all are numbers without gaps, of which nobody has said anything. Raises DataError if none is an input.
+    """
     kinds, left_out = {}, {}
-    names = {place: source.names[place] if source.names else None for place in columns}
     for place, column in columns.items():
         is_number = is_plain or column.reads == "number"
-        kind = kinds[place] = NUMBER if is_number else kind_of(column, choices.get(place), source.column(place))
-        reason = _reason(column, kind, names[place], is_plain)
+        name = source.names[place] if source.names else None
+        called = source.column(place), name or str(place)
+        kind = NUMBER if is_number else kind_of(column, choices.get(place), *called)
+        reason = reason_to_leave_out(column, kind, name, is_plain)
         if reason and (place not in choices or reason == GAPS_ONLY):
             left_out[place] = reason
+        kinds[place] = kind
     if len(left_out) == len(columns):  # nothing else is there
         stay = COUNTS_ROWS if COUNTS_ROWS in left_out.values() else AN_ID
         left_out = {place: reason for place, reason in left_out.items() if reason != stay}
-    return Decision({place: kind for place, kind in kinds.items() if place not in left_out}, left_out)
+    if len(left_out) == len(columns):
+        reasons = ", ".join(f"{source.column(place)} ({why})" for place, why in [*left_out.items()][:_MOST_TOLD])
+        reasons += f" and {len(left_out) - _MOST_TOLD} more" if len(left_out) > _MOST_TOLD else ""
+        advice = "keep one by --numbers or --categories, or add some"
+        raise DataError(f"{source.path}: no input columns left, expected features; left out: {reasons}; {advice}")
+    return {place: kind for place, kind in kinds.items() if place not in left_out}, left_out
 
 
-def _reason(column: Column, kind: Kind, name: str | None, is_plain: bool) -> str | None:
+def reason_to_leave_out(column: Column, kind: Kind, name: str | None = None, is_plain: bool = False) -> str | None:
     """Return why a column tells a network nothing; None where it may tell something."""
     values = column.values
-    if column.reads == "text":
-        return reason_to_leave_out(column, kind)
+    if column.reads == "text":  # gaps, one value, or names, nearly all of which differ
+        rows = np.array(_words_and_rows(column)[1], np.int64)
+        known = rows.sum()
+        if known and (len(rows) > 1 or known < len(column)):
+            is_shared = rows[rows >= least_rows(rows)].sum() >= _SHARED * known
+            if len(rows) <= 2 or is_shared or kind.kind != "category":
+                return None
+            return _DIFFERS if np.count_nonzero(rows == 1) >= (1 - _SHARED) * known else _ARE_RARE
+        return ONE_VALUE if known else GAPS_ONLY
     if not is_plain and np.isnan(values[0]) and np.isnan(values).all():
         return GAPS_ONLY
-    if column.reads == "number":
-        for reason, holds in RULES.items():
-            if holds(values, name):
-                return reason
+    reasons = [reason for reason, holds in RULES.items() if column.reads == "number" and holds(values, name)]
     if not is_plain and (values[:COUNTED_ROWS] == values[0]).all() and (values == values[0]).all():
-        return ONE_VALUE  # of plain numbers the scaling says how many
-    return None
+        reasons.append(ONE_VALUE)  # of plain numbers the scaling says how many
+    return reasons[0] if reasons else None
 
 
 def _count_rows(values: np.ndarray, _name: str | None) -> bool:
     """Row numbers: whole numbers that go up by one step through all of at least 100 rows."""
-    first = values[:COUNTED_ROWS].astype(np.float64)
-    if len(first) < COUNTED_ROWS or first[0] not in (0, 1) or (np.diff(first) != 1).any():
-        return False
-    return bool((np.diff(values.astype(np.float64)) == 1).all())
+    is_first = len(values) >= COUNTED_ROWS and values[0] in (0, 1)
+    some = (values[:COUNTED_ROWS], values) if is_first else ()  # the first ones nearly always tell
+    return is_first and all((np.diff(first.astype(np.float64)) == 1).all() for first in some)
 
 
 def _are_ids(values: np.ndarray, name: str | None) -> bool:
@@ -188,22 +177,19 @@ RULES = {COUNTS_ROWS: _count_rows, AN_ID: _are_ids}  # reason -> which columns o
 # ---------------------------------------------------------------- what a person says
 
 
-def parse_choices(
-    categories: str | None = None,
-    numbers: str | None = None,
-    dates: str | None = None,
-    ordered: str | None = None,
-    names: Collection[str] = (),
-) -> list[tuple[str, Kind]]:
-    """Return each column, by its name or index as it was written, with what these flags say of it. Raises UsageError.
+def parse_choices(choices, names: Collection[str] = ()) -> list[tuple[str, str, Kind]]:
+    """Return each column of which a person says what it is: (flag, its name or index as it was written, the kind).
 
-    Each is a list with commas, see split_names; dates: COL or COL=FORMAT; ordered: COL=LOW<...<HIGH. names: of the
-    table's columns; a text that is one of them is no list.
+    choices: has the flags, each a list with commas, see split_names; dates: COL or COL=FORMAT; ordered:
+    COL=LOW<...<HIGH. names: of the table's columns; a text that is one of them is no list. Raises UsageError.
     """
-    plain = [("category", categories), ("number", numbers)]
-    found = [(word, Kind(kind)) for kind, text in plain for word in _words(text, names)]
-    found += [_choice_of_dates(word, names) for word in _words(dates, names)]
-    return found + [_choice_of_order(word) for word in _words(ordered, names)]
+    read = {
+        "categories": lambda word: (word, Kind("category")),
+        "numbers": lambda word: (word, NUMBER),
+        "dates": lambda word: _choice_of_dates(word, names),
+        "ordered": _choice_of_order,
+    }
+    return [(flag, *choice(word)) for flag, choice in read.items() for word in _words(getattr(choices, flag), names)]
 
 
 def split_names(text: str | int | None) -> list[str]:
@@ -214,8 +200,8 @@ def split_names(text: str | int | None) -> list[str]:
 
 def in_a_list(name: str) -> str:
     """Return a name as a word of such a list."""
-    plain = '"' not in name and split_names(name) == [name]
-    return name if plain else '"' + name.replace('"', '""') + '"'
+    is_plain = '"' not in name and split_names(name) == [name]
+    return name if is_plain else '"' + name.replace('"', '""') + '"'
 
 
 def _words(text: str | int | None, names: Collection[str]) -> list[str]:
@@ -226,8 +212,9 @@ def _choice_of_dates(word: str, names: Collection[str]) -> tuple[str, Kind]:
     column, is_given, form = word.rpartition("=")
     if not is_given or word in names:
         return word, Kind("date")
+    way = next((name for name, (strptime, _) in written.FORMS.items() if strptime == form.strip()), form.strip())
     try:
-        return column.strip(), Kind.of(written.WrittenDates(written.form_of(form.strip())))
+        return column.strip(), Kind.of(written.WrittenDates(way))
     except written.UnknownForm:
         parts = " ".join(f"%{letter}" for letter in written.DIRECTIVES)
         raise UsageError(f"--dates {word}: expected COLUMN=FORMAT, as day=%d.%m.%Y, of {parts}, each once") from None

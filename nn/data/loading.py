@@ -18,13 +18,13 @@ import numpy as np
 from ..utils import DataError, InputNotFound, LayersMismatch, UsageError, log
 from . import records
 from .arrays import Arrays, images_of
-from .column import GAPS, LARGEST, Column, Table, TableSource, Wanted, decimal_text, recoded, settled
+from .column import GAPS, LARGEST, Column, Table, TableSource, Wanted, decimal_text, odd_words, recoded, settled
 from .dataset import Dataset, Places, Schema, name_of
-from .encoders import ColumnEncoder
+from .encoding import ColumnEncoder
 from .fields import odd_remarks, role_values, without_unlabelled
 from .formats import FORMATS, recognise
 from .frames import open_frame
-from .kinds import NUMBER, Decision, Kind, decide, kind_of, split_names
+from .kinds import NUMBER, Kind, decide, kind_of, split_names
 from .lookup import column_mismatch, columns_asked_for, find_places
 from .remarks import remarks_on
 from .source import absolute, are_there, without_secrets
@@ -32,12 +32,9 @@ from .splits import split_holdout
 from .table_rows import TableRows, columns_digest
 from .targets import dataset_of, now_among, targets_of
 
-_MOST_TOLD = 20  # columns in a message
-
 
 def load(path, schema: Schema, *, labelled: bool = True, memory: int | None = None, y=None) -> Dataset:
     """Read a data set; ds.load explains the arguments and the errors. path: may be a data frame too."""
-    schema.check()
     if memory is None:
         return _loaded(path, schema, labelled, y)
     with records.within(records.share_of(memory)):
@@ -111,28 +108,28 @@ def _dataset(source: TableSource, table: Table, places: Places, schema: Schema, 
     """Return the data set of a table's rows."""
     columns = {place: table.columns[place] for place in places.features}
     needs_all, is_clean = schema.needs_all, all(map(_is_clean, columns.values()))
-    decision, kinds = None, None if needs_all else schema.encoding and schema.encoding.encoders
+    decided, left_out, kinds = None, {}, None if needs_all else schema.encoding and schema.encoding.encoders
     if not schema.of_model and not needs_all:
-        decision = _decided(source, columns, places, is_clean)
-        kinds = list(decision.kinds.values())
-        columns = {place: columns[place] for place in decision.kinds}
+        decided, left_out = decide(source, columns, places.choices, is_clean and not places.choices)
+        kinds = list(decided.values())
+        columns = {place: columns[place] for place in decided}
     if not is_clean and kinds:
         pairs = zip(columns.items(), kinds, strict=True)
         columns = {place: canonical(column, kind) for (place, column), kind in pairs}
     remarks = [] if is_clean else odd_remarks(source, table, columns, places, schema, kinds or [NUMBER] * len(columns))
-    _check_width(source, list(columns), decision, schema)
-    if needs_all or (decision and (is_clean or all(map(_is_clean, columns.values())))):
+    _check_width(source, list(columns), left_out, schema)
+    if needs_all or (decided and (is_clean or all(map(_is_clean, columns.values())))):
         x, kinds = _matrix(table, list(columns), schema.pixels if needs_all else None), ()
     else:
         x = TableRows(tuple(columns.values()))
     targets = targets_of(source, table, places.targets, schema) if has_targets else None
-    facts = known | _facts(source, table, places, schema, decision, list(columns))
+    facts = known | _facts(source, table, places, schema, left_out, list(columns))
     if places.roles:
         facts |= role_values(source, table, places)
     if table.sha256 is None or not isinstance(x, np.ndarray):
         beside = ([table.columns[p] for p in own] for own in (places.targets, places.roles.values(), places.ids))
         facts["sha256"] = columns_digest(list(columns.values()), *beside)
-    ds = dataset_of(x, targets, schema, kinds=tuple(kinds) if decision else (), **facts)
+    ds = dataset_of(x, targets, schema, kinds=tuple(kinds) if decided else (), **facts)
     for line in remarks if schema.of_model else ():
         log.warning("%s", line)
     ds.remarks += [] if schema.of_model else [*remarks, *remarks_on(ds)]
@@ -150,33 +147,20 @@ def _any_gap(table: Table, places: list[int]) -> bool:
     return any(bool(table.columns[place].is_gap.any()) for place in places)
 
 
-def _decided(source: TableSource, columns: dict[int, Column], places: Places, is_clean: bool) -> Decision:
-    """Return what the columns of a table to be trained on are."""
-    decision = decide(source, columns, places.choices, is_clean and not places.choices)
-    if not decision.kinds:
-        some = list(decision.left_out.items())
-        reasons = ", ".join(f"{source.column(place)} ({why})" for place, why in some[:_MOST_TOLD])
-        reasons += f" and {len(some) - _MOST_TOLD} more" if len(some) > _MOST_TOLD else ""
-        advice = "keep one by --numbers or --categories, or add some"
-        raise DataError(f"{source.path}: no input columns left, expected features; left out: {reasons}; {advice}")
-    return decision
-
-
 def canonical(column: Column, kind: Kind | ColumnEncoder) -> Column:
     """Return a column as its kind has it: dates and numbers for words that are, one word for 1, 1.0 and 1e0."""
-    if column.reads == kind.reads != "text":
-        return column
     if getattr(kind, "decimals", False):
         return recoded(column, [decimal_text(word) for word in column.words])
-    return settled(column, kind.reads) if kind.reads != column.reads else column
+    if kind.written:
+        return replace(column, odd=odd_words(column, kind.written.values_of(column.words)))
+    return settled(column, kind.reads)
 
 
-def _check_width(source: TableSource, kept: list[int], decision: Decision | None, schema: Schema) -> None:
+def _check_width(source: TableSource, kept: list[int], left_out: dict[int, str], schema: Schema) -> None:
     """Raise DataError if the network has another number of inputs, as its --layers say."""
     width = schema.width
     if width is None or len(kept) == width:
         return
-    left_out = decision.left_out if decision else {}
     if not left_out or len(kept) + len(left_out) != width:
         found = len(kept) if schema.target is not None else source.width
         raise LayersMismatch(column_mismatch(source, found, schema))
@@ -226,7 +210,7 @@ def _ids(source: TableSource, table: Table, places: Iterable[int]) -> dict[str, 
 
 
 def _facts(
-    source: TableSource, table: Table, places: Places, schema: Schema, decision: Decision | None, kept: list[int]
+    source: TableSource, table: Table, places: Places, schema: Schema, left_out: dict[int, str], kept: list[int]
 ) -> dict:
     """Return what a data set knows of its columns, as Dataset names it."""
     used = {*kept, *places.targets}
@@ -240,7 +224,7 @@ def _facts(
         "now": now_among(names, targets) if targets else None,
         "ids": _ids(source, table, places.ids),
         "places": tuple(kept),
-        "left_out": {_plain_name(source, place): why for place, why in (decision.left_out if decision else {}).items()},
+        "left_out": {_plain_name(source, place): why for place, why in left_out.items()},
         "left_out_places": tuple(place for place in range(source.width) if place not in used),
         "kept_choices": schema.choices.kept(),
     }
@@ -260,7 +244,7 @@ def _of_arrays(found: Arrays, path: str | None, schema: Schema) -> Dataset:
         raise UsageError(f"{path or 'the array'}: --target names a column of a table ({tables}); leave it out")
     x = _shaped(path or "the array", found.x, schema)
     facts = {} if path is None else {"path": absolute(path), "given": path, "sha256": found.sha256}
-    return dataset_of(x, found.targets, schema, now=found.now, **facts)
+    return dataset_of(x, found.targets, schema, **facts)
 
 
 def _shaped(path: str, x, schema: Schema):

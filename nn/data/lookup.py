@@ -6,16 +6,11 @@ The features and targets of a file that a model is used on are found here, in wh
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection
 
 from ..utils import DataError, LayersMismatch, UsageError, closest, listed
 from .column import TableSource
 from .dataset import ROLES, Choices, Places, Schema
 from .kinds import Kind, in_a_list, parse_choices, split_names
-
-_FLAGS = {  # kinds that a person says -> the flag
-    "category": "categories", "number": "numbers", "date": "dates", "written date": "dates", "ordered": "ordered",
-}  # fmt: skip
 
 
 def find_places(source: TableSource, schema: Schema, labelled: bool) -> Places:
@@ -25,8 +20,8 @@ def find_places(source: TableSource, schema: Schema, labelled: bool) -> Places:
     dropped = set(columns_asked_for(source, "drop", choices.drop))
     ids = tuple(_columns_beside(source, "id", schema))
     roles = _role_columns(source, schema)
-    out = [("drop", column) for column in targets if column in dropped]
-    _check_one_use(source, [*(("target", c) for c in targets), *out, *(("id", c) for c in ids), *roles.items()])
+    once = {"target": targets, "drop": [c for c in targets if c in dropped], "id": ids}
+    _check_one_use(source, [*((flag, c) for flag, own in once.items() for c in own), *roles.items()])
     features = feature_columns(source, targets, schema, dropped | set(ids) | set(roles.values()))
     known = schema.of_model or schema.pixels
     if known and schema.width is not None and len(features) != schema.width:
@@ -40,16 +35,9 @@ def find_places(source: TableSource, schema: Schema, labelled: bool) -> Places:
     return Places(features, targets, ids, roles, _chosen(source, choices))
 
 
-def _said(choices: Choices, names: Collection[str] = ()) -> list[tuple[str, Kind]]:
-    """Return each column of which a person says what it is, by its name or index, with that."""
-    return parse_choices(choices.categories, choices.numbers, choices.dates, choices.ordered, names)
-
-
 def _chosen(source: TableSource, choices: Choices) -> dict[int, Kind]:
-    """Return what a person says of the kinds of columns."""
     chosen: dict[int, Kind] = {}
-    for word, choice in _said(choices, source.names or ()):
-        flag = _FLAGS[choice.kind]
+    for flag, word, choice in parse_choices(choices, source.names or ()):
         (column,) = columns_asked_for(source, flag, in_a_list(word))
         if column in chosen:
             again = "is given two kinds" if chosen[column] != choice else "is listed twice"
@@ -76,7 +64,7 @@ def target_columns(source: TableSource, schema: Schema, labelled: bool) -> list[
         inputs += len(schema.left_out)
         if source.width == inputs and not labelled:
             return []
-        if source.width != inputs + 1 and (outputs is None or source.width != inputs + outputs):
+        if source.width - inputs not in (1, outputs or 1):
             raise LayersMismatch(column_mismatch(source, source.width, schema))
         return list(range(inputs, source.width))
     if source.width < 2:
@@ -98,14 +86,12 @@ def _targets_by_name(source: TableSource, schema: Schema, labelled: bool) -> lis
         beside = " besides the inputs" if any(name in found for name in absent) else ""
         cure = ", or choose the target with --target"
         raise _columns_lack(source, absent, beside, f", {listed(schema.targets)} as the target", cure)
-    doubled = next((name for name in schema.targets if found[name] > 1), None)
-    if doubled is None:
-        return [source.names.index(name) for name in schema.targets]
-    places = _places_in_training(source, schema)
+    doubled = [name for name in schema.targets if found[name] > 1]
+    places = _places_in_training(source, schema) if doubled else list(map(source.names.index, schema.targets))
     if places is None:
-        those = listed([column for column, name in enumerate(source.names) if name == doubled])
+        those = listed([column for column, name in enumerate(source.names) if name == doubled[0]])
         raise DataError(
-            f"{source.path}: columns {those} (from 0) are called {doubled}, expected one of the target's name; "
+            f"{source.path}: columns {those} (from 0) are called {doubled[0]}, expected one of the target's name; "
             "choose it with --target INDEX, or rename the others"
         )
     return places
@@ -154,12 +140,11 @@ def _columns_beside(source: TableSource, flag: str, schema: Schema) -> list[int]
     asked, names = getattr(schema.choices, flag), source.names
     if not schema.of_model or not names or asked in names:
         return columns_asked_for(source, flag, asked)
-    words = [word for word in split_names(asked) if word in names or _is_index(word)]
+    words = [word for word in split_names(asked) if word in names or word.lstrip("-").isdigit()]
     return [column for word in words for column in columns_asked_for(source, flag, in_a_list(word))]
 
 
 def _role_columns(source: TableSource, schema: Schema) -> dict[str, int]:
-    """Return the columns of weights, groups and times."""
     found = {role: columns for role in ROLES if (columns := _columns_beside(source, role, schema))}
     for role, columns in found.items():
         if schema.pixels:
@@ -178,10 +163,6 @@ def _check_one_use(source: TableSource, uses: list[tuple[str, int]]) -> None:
                 f"{source.path}: --{flag}: {source.column(column)} is that of --{flags[column]} too, expected one use; "
                 "name another, or write it into the table twice"
             )
-
-
-def _is_index(text: str) -> bool:
-    return text.lstrip("-").isdigit()
 
 
 def _column_number(source: TableSource, flag: str, word: str) -> int:

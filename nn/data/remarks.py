@@ -17,7 +17,6 @@ _FREQUENT = 0.005  # share of the rows whose number may stand for a gap
 
 
 def remarks_on(ds: Dataset) -> list[str]:
-    """Return the remarks on a data set's columns."""
     if ds.x.ndim != 2 or ds.x.dtype == np.uint8 or len(ds.x) < 4 * RARE:
         return []
     columns = columns_of_numbers(ds.x) if isinstance(ds.x, np.ndarray) else ds.x.columns
@@ -35,20 +34,16 @@ def _copies(ds: Dataset, columns) -> list[str]:
     found = range(len(columns))
     for some in (slice(_LOOK_ROWS), slice(None)):
         found = [place for place in found if _tells(columns[place], ds.y, some)]
-    return [_leave_out(ds, [place], f"alone tells {_target(ds)}") for place in found]
+    return [_leave_out(ds, [place]) for place in found]
 
 
-def _target(ds: Dataset) -> str:
-    return ds.targets[0] if ds.targets else "the target"
-
-
-def _leave_out(ds: Dataset, places: list[int], what: str) -> str:
-    names = [_name(ds, place) for place in places]
-    column, them, they = ("column ", "it", "it is") if len(names) == 1 else ("columns ", "them", "they are")
-    drop = shlex.quote(",".join(map(in_a_list, names)))
+def _leave_out(ds: Dataset, places: list[int]) -> str:
+    names, target = [_name(ds, place) for place in places], ds.targets[0] if ds.targets else "the target"
+    one, several = ("column ", "alone tells", "it", "it is"), ("columns ", "tell", "them", "they are")
+    column, tells, them, they = one if len(names) == 1 else several
     return (
-        f"{column}{' + '.join(names)} {what} of all {len(ds.x)} rows: leave {them} out (--drop {drop}) "
-        f"unless {they} known beforehand"
+        f"{column}{' + '.join(names)} {tells} {target} of all {len(ds.x)} rows: leave {them} out "
+        f"(--drop {shlex.quote(','.join(map(in_a_list, names)))}) unless {they} known beforehand"
     )
 
 
@@ -97,9 +92,7 @@ def _sums(ds: Dataset, columns) -> list[str]:
     are_signs = bool((np.abs(signs) == 1).all() and np.abs(factors[:-1] - signs).max(initial=0) < 1e-3)
     if not counts or distance > _EXACT or not (len(counts) == 1 or are_signs):
         return []
-    if off(slice(None), counts, factors)[1] > 2 * _EXACT:
-        return []
-    return [_leave_out(ds, counts, f"{'tell' if len(counts) > 1 else 'alone tells'} {_target(ds)}")]
+    return [] if off(slice(None), counts, factors)[1] > 2 * _EXACT else [_leave_out(ds, counts)]
 
 
 def _stand_ins(ds: Dataset, place: int, column: Column) -> list[str]:
@@ -111,16 +104,14 @@ def _stand_ins(ds: Dataset, place: int, column: Column) -> list[str]:
     numbers, counts = np.unique(some[np.isfinite(some)], return_counts=True)
     if len(numbers) < 2 * RARE:
         return []
-    if numbers[1] - numbers[0] > numbers[-1] - numbers[1]:
-        number, count = numbers[0], counts[0]
-    elif numbers[-1] - numbers[-2] > numbers[-2] - numbers[0]:
-        number, count = numbers[-1], counts[-1]
-    else:
-        return []
-    others = column.values[column.values != number]
-    rest = np.nanmax(others) - np.nanmin(others)
-    if count < max(RARE, _FREQUENT * len(some)) or np.nanmin(np.abs(others - number)) <= rest:
-        return []
+    end = 0 if numbers[1] - numbers[0] > numbers[-1] - numbers[-2] else -1
+    number, count, least = numbers[end], counts[end], max(RARE, _FREQUENT * len(some))
+    others = np.delete(numbers, end)
+    for all_of_them in (False, True):  # a look at some rows rules out nearly all columns
+        others = column.values[column.values != number] if all_of_them else others
+        rest = np.nanmax(others) - np.nanmin(others)
+        if count < least or np.nanmin(np.abs(others - number)) <= rest:
+            return []
     text = number_text(float(number))
     return [
         f"column {_name(ds, place)} is {text} in {len(ds.x) - len(others)} of {len(ds.x)} rows, far from all other "

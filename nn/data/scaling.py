@@ -35,11 +35,10 @@ class Scaling:
     def fit(
         cls, kind: str, x: np.ndarray, rows=None, *, columns: list[str] | None = None, strict: bool = False
     ) -> Scaling:
-        """Return constants of kind `kind` (see SCALINGS) from the given rows (indices) of x, or from all of them.
+        """Return constants of a kind of SCALINGS from the given rows (indices) of x, or from all of them.
 
         Constant features are warned about, once and with their number; `strict` normalization, which would
-        divide by 0 there, raises a DataError that names the first (from `columns`). Raises UsageError for an
-        unknown kind.
+        divide by 0 there, raises a DataError that names the first (from `columns`).
         """
         kind = SCALING_ALIASES.get(kind, kind)
         if kind not in SCALINGS:
@@ -67,20 +66,17 @@ class Scaling:
     def apply(self, x: np.ndarray, dtype="float32") -> np.ndarray:
         """Scale the rows of x into a new array of type `dtype`."""
         out = new_rows(x.shape, dtype)
-        levels = None
-        if self.kind == "pixel" and x.dtype == np.uint8:
-            levels = (np.arange(256) / 255).astype(out.dtype)
-        shift, scale = self._shaped(x)
+        levels = (np.arange(256) / 255).astype(out.dtype)
+        shift, scale = _beside(self.shift, x), _beside(self.scale, x)
         for target, block in zip(*(_row_blocks(rows, size=_CACHED_VALUES) for rows in (out, x)), strict=True):
-            if levels is not None:
+            if self.kind == "pixel" and x.dtype == np.uint8:
                 np.take(levels, block, out=target)
-            elif len(shift):
+                continue
+            if len(shift):
                 block = block.astype(np.float64)
                 block -= shift
                 block /= scale
-                target[...] = block
-            else:
-                target[...] = block
+            target[...] = block
         return out
 
     def inverse(self, y: np.ndarray) -> np.ndarray:
@@ -88,19 +84,9 @@ class Scaling:
         y = y.astype(np.float64)
         if not len(self.shift):
             return y
-        shift, scale = self._shaped(y)
+        shift, scale = _beside(self.shift, y), _beside(self.scale, y)
         values = y * np.where(np.isinf(scale), 0.0, scale) + shift
         return np.clip(values, self.low, self.high) if len(self.low) else values
-
-    def flat(self, shape: tuple[int, ...]) -> tuple[np.ndarray, np.ndarray]:
-        """Return (shift, scale) for each value of a row of this shape, in C order; for pixel those of uint8."""
-        shift, scale = self.shift, self.scale
-        if self.kind in ("none", "pixel"):
-            shift, scale = np.zeros(shape[0]), np.full(shape[0], 255.0 if self.kind == "pixel" else 1.0)
-        if len(shape) == 1:
-            return shift, scale
-        each = int(np.prod(shape[1:]))
-        return np.repeat(shift, each), np.repeat(scale, each)
 
     def to_dict(self) -> dict:
         """Return the constants as JSON; the infinite scale of a constant feature is written as 0."""
@@ -111,15 +97,9 @@ class Scaling:
     @classmethod
     def from_dict(cls, values: dict) -> Scaling:
         """Return the constants that to_dict has written, and files/model_file.py checks."""
-        shift, scale, low, high = (
-            np.array(values.get(name, []), np.float64) for name in ("shift", "scale", "low", "high")
-        )
+        names = ("shift", "scale", "low", "high")
+        shift, scale, low, high = (np.array(values.get(name, []), np.float64) for name in names)
         return cls(values["kind"], shift, np.where(scale == 0, np.inf, scale), low, high)
-
-    def _shaped(self, x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        if not len(self.shift):
-            return self.shift, self.scale
-        return _beside(self.shift, x), _beside(self.scale, x)
 
 
 def constants(kind: str, moments: Moments, name: Callable[[int], str]) -> tuple[np.ndarray, np.ndarray]:
@@ -156,7 +136,7 @@ class Moments:
 
     @classmethod
     def of(cls, x: np.ndarray, rows=None, *, deviation: bool = True, block_values: int = _BLOCK_VALUES) -> Moments:
-        """Compute the moments of x, (rows, features) or (rows, channels, height, width), or of some rows (indices).
+        """Return the moments of x, (rows, features) or (rows, channels, height, width), or of some rows (indices).
 
         deviation: False leaves it out, and with it a second pass. block_values: added up at a time, which decides
         how sums are rounded. Raises UsageError if there are no rows.
@@ -191,5 +171,4 @@ def _row_blocks(x: np.ndarray, rows=None, size: int = _BLOCK_VALUES):
 
 
 def _beside(values: np.ndarray, x: np.ndarray) -> np.ndarray:
-    """Return one value for each feature in the shape that goes with rows of x."""
-    return values if x.ndim == 2 else values[:, None, None]
+    return values[:, None, None] if len(values) and x.ndim > 2 else values

@@ -93,7 +93,6 @@ def _numbers(ds: Dataset, rows: np.ndarray, folds: int, seed: int, rare: bool) -
 
 
 def _rare_classes(ds: Dataset, rows: np.ndarray, folds: int) -> list[tuple[int, str]]:
-    """Return (rows, name) of each class of fewer rows than folds."""
     counts = zip(ds.class_counts(rows), ds.classes, strict=True)
     return [(count, name) for count, name in counts if 0 < count < folds]
 
@@ -101,8 +100,7 @@ def _rare_classes(ds: Dataset, rows: np.ndarray, folds: int) -> list[tuple[int, 
 def remark_on_rare_folds(ds: Dataset, rows: np.ndarray, folds: int) -> None:
     """Say in one line which classes no fold tests, as fold_rows divides the rows with `rare`."""
     by_class = ds.classes is not None and ds.times is None and ds.groups is None
-    few = _rare_classes(ds, rows, folds) if by_class else []
-    if few:
+    if few := _rare_classes(ds, rows, folds) if by_class else []:
         named = listed([f"{name} ({count})" for count, name in few])
         log.warning("classes of fewer rows than the %d folds: all networks train on them: %s", folds, named)
 
@@ -121,13 +119,11 @@ def _numbers_by_group(ds: Dataset, rows: np.ndarray, folds: int, seed: int) -> n
 
 
 def _groups(ds: Dataset, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Return (the group of each row, from 0; the rows of each group)."""
     _, group_of, sizes = np.unique(ds.groups[rows], return_inverse=True, return_counts=True)
     return group_of.reshape(-1), sizes  # NumPy 2.0 alone gives it another shape
 
 
 def _latest(ds: Dataset, rows: np.ndarray, group_of: np.ndarray) -> np.ndarray:
-    """Return the time of each group's last row."""
     latest = np.full(group_of.max() + 1, -np.inf)
     np.maximum.at(latest, group_of, ds.times[rows])
     return latest
@@ -157,15 +153,12 @@ def split_holdout(ds: Dataset, fraction: float, seed: int) -> tuple[np.ndarray, 
 def remark_on_rare_classes(ds: Dataset, split: Split) -> None:
     """Say in one line which classes have too few rows to be in every part of the split."""
     parts = {"validation": split.validation, "held-out": split.holdout}
-    wanted = [name for name, rows in parts.items() if len(rows)]
-    if ds.classes is None or not wanted:
-        return
-    counts = {name: ds.class_counts(parts[name]) for name in wanted}
-    rows = ds.class_counts()
-    rare = [i for i, count in enumerate(rows) if count and not all(counts[name][i] for name in wanted)]
+    counts = {name: ds.class_counts(rows) for name, rows in parts.items() if len(rows) and ds.classes is not None}
+    rows = ds.class_counts() if counts else []
+    rare = [i for i, count in enumerate(rows) if count and not all(found[i] for found in counts.values())]
     if rare:
         named = listed([f"{ds.classes[i]} ({rows[i]})" for i in rare])
-        log.warning("classes with too few rows for %s rows: %s", " and ".join(wanted), named)
+        log.warning("classes with too few rows for %s rows: %s", " and ".join(counts), named)
 
 
 def _apart(ds: Dataset, rows: np.ndarray, share: float, flag: str, seed: int, stream: int):
@@ -177,8 +170,9 @@ def _apart(ds: Dataset, rows: np.ndarray, share: float, flag: str, seed: int, st
         return rows, rows[:0]
     if ds.groups is not None:
         taken = _by_group(ds, rows, share, seed, stream)
-    elif ds.times is not None:
-        taken = _by_time(ds.times[rows], share)
+    elif ds.times is not None:  # those later than the last one that stays
+        stay, times = len(rows) - int(share * len(rows)), ds.times[rows]
+        taken = times > np.partition(times, stay - 1)[stay - 1]
     else:
         taken = _by_class(ds, rows, share, seed, stream)
     return rows[~taken], rows[taken]
@@ -193,12 +187,6 @@ def _by_class(ds: Dataset, rows: np.ndarray, share: Fraction, seed: int, stream:
         of_class = order[labels == label]
         taken[of_class[: int(share * len(of_class))]] = True
     return taken
-
-
-def _by_time(times: np.ndarray, share: Fraction) -> np.ndarray:
-    """Return which rows are taken: those later than the last one that stays."""
-    stay = len(times) - int(share * len(times))
-    return times > np.partition(times, stay - 1)[stay - 1]
 
 
 def _by_group(ds: Dataset, rows: np.ndarray, share: Fraction, seed: int, stream: int) -> np.ndarray:

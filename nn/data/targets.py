@@ -24,10 +24,9 @@ from .column import (
 )
 from .dataset import Dataset, Schema
 from .fields import check_numbers, gap_advice, place_of
-from .written import EitherFirst, WrittenNumbers, is_absent, way_of_dates, written_as
+from .written import EitherFirst, WrittenNumbers, way_of_dates, way_of_numbers
 
 MAX_CLASSES = 10_000
-_MIXED_ROWS = 5  # rows that each of the numbers, and each of the texts, needs on average; strays come once
 _AHEAD = re.compile(r"(.+)_in_[0-9.]+s")  # how a target column is named that holds NAME some seconds later
 FEW_CLASSES = 10  # up to 10 whole numbers are classes; more are if each has many rows, unlike counts and grades
 _CLASS_ROWS = 10  # rows that each of them then needs, ...
@@ -44,18 +43,17 @@ def targets_of(source: TableSource, table: Table, places: list[int], schema: Sch
     place, column = places[0], columns[0]
     where = source.path if len(places) > 1 else f"{source.path}, {source.column(place)}"
     if len(places) > 1 or (column.reads == "number" and (schema.written is None or schema.written.takes_plain)):
-        for one, its in zip(places, columns, strict=True):
-            if np.isnan(its.values).any():
-                check_numbers(source, table, one)
+        for one in places:
+            check_numbers(source, table, one)
         values = column.values[:, None] if len(places) == 1 else np.column_stack([c.values for c in columns])
         return Targets(values, where, table.row, columns=names)
     column = as_text(column)
     written = _written(column.words, schema)
     if written is not None:
-        values = _numbers_written(source, table, place, column, written)
+        values = _numbers_written(source, table, place, column, written, schema.of_model)
         written = None if written == WrittenNumbers() else written
         return Targets(values[:, None], where, table.row, columns=names, written=written)
-    _check_names_of(source, table, place, column, schema)
+    _check_names(source, table, place, column, schema)
     order = sorted(range(len(column.words)), key=column.words.__getitem__)
     indices = np.append(np.argsort(order), -1)  # a gap stays -1
     values = indices[column.values].astype(np.float64)[:, None]
@@ -63,79 +61,63 @@ def targets_of(source: TableSource, table: Table, places: list[int], schema: Sch
 
 
 def _written(words: list[str], schema: Schema) -> WrittenNumbers | None:
-    """Return how texts of a target are numbers, as a model has it or as all are written; None if they name classes.
-
-    Few of them may name classes as well as any text (4dr, 2dr).
-    """
-    if schema.classes is not None or schema.task not in ("regression", "auto"):
-        return None
-    if schema.task == "auto" and len(words) <= FEW_CLASSES:
+    """Return how texts of a target are numbers, as a model has it or as nearly all are written; None if they name
+    classes. Few of them may name classes as well as any text (4dr, 2dr)."""
+    is_few = schema.task == "auto" and len(words) <= FEW_CLASSES
+    if schema.classes is not None or schema.task not in ("regression", "auto") or is_few:
         return None
     if schema.written is not None:
         return schema.written
-    found = written_as(words)
-    if schema.of_model:  # of plain numbers, in which money is as good, but no other unit and no multiple
+    found = way_of_numbers(words, asked=schema.task == "regression")
+    if found and found.way[5] == "," and not (found.before or found.behind or any(found.way[1] in w for w in words)):
+        found = None  # 1,2 is a list
+    if schema.of_model:  # of plain numbers, in which money is as good, but no other unit
         return WrittenNumbers(before=found.before if found else "")
     return found
 
 
-def _numbers_written(source, table: Table, place: int, column: Column, written: WrittenNumbers) -> np.ndarray:
+def _numbers_written(
+    source, table: Table, place: int, column: Column, written: WrittenNumbers, of_model: bool
+) -> np.ndarray:
     """Return the numbers that the words of a target are, written so. DataError names the first other row."""
     numbers = written.values_of(column.words)[column.values]
     bad = np.flatnonzero(np.isnan(numbers) & ~column.is_gap)
     if len(bad):
-        row, word = int(bad[0]), shortened(column.words[column.values[bad[0]]])
-        expected = f"a number written as {written}" if written.before or written.behind else "a plain number"
+        word = column.words[column.values[bad[0]]]
+        expected = f"a number{f' written as {written}' * bool(written.before or written.behind)}"
+        how, advice = (" as in training; write it so", "") if of_model else ("; correct it", gap_advice([word]))
         raise DataError(
-            f'{place_of(source, table, row, place)}: found "{word}", '
-            f"expected {expected} as in training; write it so, or remove the row"
+            f'{place_of(source, table, int(bad[0]), place)}: found "{shortened(word)}", expected {expected}{how}, or '
+            f"remove the row{advice}"
         )
     return numbers
 
 
-def _check_names_of(source: TableSource, table: Table, place: int, column: Column, schema: Schema) -> None:
-    """Raise DataError for words that are no classes: numbers where all are to be, too many, infinite ones, and numbers
-    and texts together, since a stray among the others is more often a mistake in the file than a name."""
-    words, number = column.words, "a number; correct it, or remove the row"
-    counts = np.bincount(column.values[column.values >= 0], minlength=len(words))
-    first = np.full(len(words) + 1, len(column.values))
-    first[column.values[::-1]] = np.arange(len(column.values))[::-1]
-
-    def refusal(codes, expected: str, more: str = "") -> DataError:
-        code = min(codes, key=first.__getitem__)
-        where = place_of(source, table, int(first[code]), place)
-        return DataError(f'{where}: found "{shortened(words[code])}"{more}, expected {expected}')
-
-    infinite = [code for code, word in enumerate(words) if is_not_finite(word)]
-    if infinite:
-        raise refusal(infinite, "a finite number; correct it or remove the row")
+def _check_names(source: TableSource, table: Table, place: int, column: Column, schema: Schema) -> None:
+    """Raise DataError for words that are no classes: infinite numbers, texts where all are to be numbers, too many,
+    and numbers and texts together, since a stray among the others is more often a mistake in the file than a name."""
+    words = column.words
     numbers = np.array([number_in(word) is not None for word in words], bool)
+    infinite = np.array([is_not_finite(word) for word in words], bool)
     may_mix = schema.task in ("binary", "multiclass") or schema.classes is not None
-    if schema.task == "regression" or (len(words) > MAX_CLASSES and not may_mix and numbers.any()):
-        strays = np.flatnonzero(~numbers).tolist() or range(len(words))
-        raise refusal(strays, number + gap_advice([words[min(strays, key=first.__getitem__)]]))
-    if len(words) > MAX_CLASSES:
-        later = np.argsort(first[:-1], kind="stable")[MAX_CLASSES:].tolist()
-        raise refusal(later, f"at most {MAX_CLASSES} different class names; choose the target with --target")
-    if may_mix or numbers.all() or not numbers.any() or _are_names(words, counts, numbers) or written_as(words):
+    expected, takes_gaps = "a number; correct it, or remove the row", True
+    if infinite.any():
+        wrong, expected, takes_gaps = infinite, "a finite number; correct it or remove the row", False
+    elif schema.task == "regression" or (len(words) > MAX_CLASSES and not may_mix and numbers.any()):
+        wrong = ~numbers if not numbers.all() else numbers
+    elif len(words) > MAX_CLASSES:
+        wrong, takes_gaps = np.arange(len(words)) >= MAX_CLASSES, False
+        expected = f"at most {MAX_CLASSES} different class names; choose the target with --target"
+    elif may_mix or numbers.all() or not numbers.any() or way_of_numbers(words):
         return
-    are_mostly_text = counts[~numbers].sum() >= counts[numbers].sum()
-    strays = sorted(np.flatnonzero(numbers == are_mostly_text).tolist(), key=first.__getitem__)
-    expected = "text as in the other rows" if are_mostly_text else "a number"
-    advice = "" if are_mostly_text else gap_advice([words[code] for code in strays])
-    more = f" and {len(strays) - 1} more below" if len(strays) > 1 else ""
-    raise refusal(strays, f"{expected}; correct it, or add --task multiclass if it is a class name{advice}", more)
-
-
-def _are_names(names: list[str], counts: np.ndarray, numbers: np.ndarray) -> bool:
-    """Return whether texts and texts that read as numbers are class names together: 1, 2, 3+, or alpha, beta, 1."""
-    if min(counts[numbers].mean(), counts[~numbers].mean()) < _MIXED_ROWS:
-        return False
-    if counts[~numbers].sum() >= counts[numbers].sum():
-        return True
-    values = [number_in(name) for name, found in zip(names, numbers, strict=True) if found]
-    are_few = len(values) <= FEW_CLASSES and all(map(float.is_integer, values))
-    return are_few and not any(is_absent(name) for name, found in zip(names, numbers, strict=True) if not found)
+    else:
+        takes_gaps = bool(numbers[column.values[~column.is_gap]].mean() > 0.5)
+        wrong, what = (~numbers, "a number") if takes_gaps else (numbers, "text as in the other rows")
+        expected = f"{what}; correct it, or add --task multiclass if it is a class name"
+    row = int(np.argmax(np.append(wrong, False)[column.values]))
+    strays = [word for word, is_wrong in zip(words, wrong, strict=True) if is_wrong]
+    where, word = place_of(source, table, row, place), shortened(words[column.values[row]])
+    raise DataError(f'{where}: found "{word}", expected {expected}{gap_advice(strays) if takes_gaps else ""}')
 
 
 def now_among(features: list[str] | None, targets: list[str] | None) -> list[int] | None:
@@ -167,7 +149,7 @@ def dataset_of(
 
 def _choice_told(found: Targets, task: str) -> list[str]:
     """Return a line that says what whole numbers were taken for and how to choose; none where there is no doubt."""
-    distinct = () if len(found.first_different) > AUTO_CLASSES else found.different[0]
+    distinct = () if found.are_many else found.different[0]
     hardly_repeat = len(distinct) > FEW_CLASSES and 2 * len(distinct) > len(found.values)
     if not 2 < len(distinct) <= AUTO_CLASSES or hardly_repeat or not _are_whole(distinct):
         return []
@@ -183,48 +165,45 @@ def resolve(targets: Targets, schema: Schema) -> tuple[np.ndarray, str, list[str
     With classes in the schema, a model's, the file's labels are mapped to them by name. Raises DataError if the
     targets do not fit the schema.
     """
-    task, outputs, names = schema.task, schema.outputs, schema.classes
-    if task == "regression":
-        return _regression(targets, schema)
-    if names is not None:
-        y = _known_classes(targets, names)
-    else:
-        labels = _several if targets.width > 1 else _named if targets.names is not None else _numbers
-        found = labels(targets, schema)
-        if found is None:
-            return _regression(targets, schema)
-        y, names = found
-    is_one_hot = targets.width > 1 and schema.classes is None
-    if task == "auto" or is_one_hot:
-        task = "binary" if len(names) <= 2 and outputs in (None, 1) and not is_one_hot else "multiclass"
-    if schema.classes is None:
-        _check_count(targets, task, len(names), outputs)
+    task, outputs = schema.task, schema.outputs
+    if task != "regression" and schema.classes is not None:
+        y = _known_classes(targets, schema.classes)
+        return y, _task_of(task, schema.classes, outputs), schema.classes
+    labels = _several if targets.width > 1 else _named if targets.names is not None else _numbers
+    found = None if task == "regression" else labels(targets, schema)
+    if found is None:
+        return _regression(targets, schema), "regression", None
+    y, names = found
+    task = "multiclass" if targets.width > 1 else _task_of(task, names, outputs)
+    _check_count(targets, task, len(names), outputs)
     return y, task, names
 
 
+def _task_of(task: str, classes: list[str], outputs: int | None) -> str:
+    """Return the task itself; of auto what these classes are."""
+    return task if task != "auto" else "binary" if len(classes) <= 2 and outputs in (None, 1) else "multiclass"
+
+
 def _positive_last(y: np.ndarray, classes: list[str] | None, task: str, asked: str | None, place: str):
-    """Return (y, class names) with the positive of two classes last. asked: its name. Raises UsageError for another."""
-    if task == "binary" and len(classes) == 2:
-        return (y, classes) if _positive(y, classes, asked, place) == 1 else (1 - y, classes[::-1])
-    if asked is not None:
-        found = "numbers" if classes is None else f"{len(classes)} class{'es' * (len(classes) != 1)}"
-        raise UsageError(f"--positive {asked}: {place} has {found}, expected two classes; leave it out")
-    return y, classes
-
-
-def _positive(y: np.ndarray, classes: list[str], asked: str | None, place: str) -> int:
-    """Return which of two classes is the positive one: as asked; yes beside no; 1 above another number; the rarer."""
+    """Return (y, class names) with the positive of two classes last: as asked; yes beside no; 1 above another number;
+    the rarer. Raises UsageError for a name that is none of two classes."""
+    if task != "binary" or len(classes) != 2:
+        if asked is not None:
+            found = "numbers" if classes is None else f"{len(classes)} class{'es' * (len(classes) != 1)}"
+            raise UsageError(f"--positive {asked}: {place} has {found}, expected two classes; leave it out")
+        return y, classes
+    says_yes = [TRUTHS.get(name.lower()) for name in classes]
+    no, yes = np.bincount(y, minlength=2)
+    positive = int(number_in(classes[1]) == 1 or yes <= no)
     if asked is not None:
         number = number_in(asked)
         alike = [asked == name or (number is not None and number == number_in(name)) for name in classes]
         if not any(alike):
             raise UsageError(f"--positive {asked}: {place} has the classes {' and '.join(classes)}; name one of them")
-        return alike.index(True)
-    says_yes = [TRUTHS.get(name.lower()) for name in classes]
-    if None not in says_yes and any(says_yes) and not all(says_yes):
-        return says_yes.index(True)
-    no, yes = np.bincount(y, minlength=2)
-    return int(number_in(classes[1]) == 1 or yes <= no)
+        positive = alike.index(True)
+    elif set(says_yes) == {False, True}:
+        positive = says_yes.index(True)
+    return (y, classes) if positive == 1 else (1 - y, classes[::-1])
 
 
 def _check_count(targets: Targets, task: str, classes: int, outputs: int | None) -> None:
@@ -257,18 +236,17 @@ def _named(targets: Targets, schema: Schema) -> tuple[np.ndarray, list[str]]:
     """Return (y, class names) of texts. Raises DataError for texts that are no class names: dates, names of the rows,
     more than rows can teach."""
     count, rows = len(targets.names), len(targets.values)
-    few = count <= AUTO_CLASSES or (count <= _NAMED_CLASSES and rows >= _CLASS_ROWS * count)
-    found = None
     if schema.task == "auto" and count > FEW_CLASSES and not targets.are_classes:
+        found = None
         if _are_dates(targets.names):
             found = "dates, expected class names or numbers"
-        elif not few:
+        elif count > AUTO_CLASSES and (count > _NAMED_CLASSES or rows < _CLASS_ROWS * count):
             found = f"texts, expected at most {AUTO_CLASSES} class names"
         elif 2 * count > rows:
             found = f"texts in {rows} rows, expected class names, which come again"
-    if found:
-        cure = "choose the target with --target or use --task multiclass"
-        raise DataError(f"{targets.place}: {count} different {found}; {cure}")
+        if found:
+            cure = "choose the target with --target or use --task multiclass"
+            raise DataError(f"{targets.place}: {count} different {found}; {cure}")
     return targets.values[:, 0].astype(np.int32), targets.names
 
 
@@ -282,7 +260,7 @@ def _are_dates(names: list[str]) -> bool:
 def _numbers(targets: Targets, schema: Schema) -> tuple[np.ndarray, list[str]] | None:
     """Return (y, class names) of numbers that are labels; None: they are numbers."""
     is_auto, outputs = schema.task == "auto", schema.outputs
-    if is_auto and len(targets.first_different) > AUTO_CLASSES >= (outputs or 0):
+    if is_auto and targets.are_many and (outputs or 0) <= AUTO_CLASSES:
         return None
     distinct, which = targets.different
     count, whole = len(distinct), _are_whole(distinct)
@@ -297,8 +275,10 @@ def _numbers(targets: Targets, schema: Schema) -> tuple[np.ndarray, list[str]] |
             f"{targets.place}: {count} different numbers, expected whole numbers for at most {MAX_CLASSES} classes; "
             "use --task regression"
         )
-    is_short = is_multiclass and whole and outputs is not None and count < outputs
-    labels = _wider(distinct, outputs) if is_short else distinct
+    labels = distinct
+    if is_multiclass and whole and outputs is not None and count < outputs:  # all that such a network can mean
+        firsts = [first for first in (0, 1) if first <= distinct[0] and distinct[-1] < first + outputs]
+        labels = np.arange(firsts[0], firsts[0] + outputs, dtype=np.float64) if firsts else distinct
     return np.searchsorted(labels, distinct).astype(np.int32)[which], [number_text(value + 0.0) for value in labels]
 
 
@@ -314,20 +294,11 @@ def _are_labels(numbers: np.ndarray, counts: np.ndarray) -> bool:
     (least, most), (times, above) = _FIRST_LABELS, _LABEL_GAPS
     if not least <= numbers[0] <= most or numbers[-1] > times * len(numbers) + above:
         return False
-    if len(counts) <= FEW_CLASSES:
-        return True
-    return len(counts) <= AUTO_CLASSES and counts.min() >= max(_CLASS_ROWS, _CLASS_SHARE * counts.mean())
+    has_rows = counts.min() >= max(_CLASS_ROWS, _CLASS_SHARE * counts.mean())
+    return len(counts) <= FEW_CLASSES or (len(counts) <= AUTO_CLASSES and has_rows)
 
 
-def _wider(labels: np.ndarray, outputs: int) -> np.ndarray:
-    """Return all labels that a network with more outputs than labels seen can mean: 0..outputs-1 or 1..outputs."""
-    for first in (0, 1):
-        if labels[0] >= first and labels[-1] < first + outputs:
-            return np.arange(first, first + outputs, dtype=np.float64)
-    return labels
-
-
-def _regression(targets: Targets, schema: Schema) -> tuple[np.ndarray, str, None]:
+def _regression(targets: Targets, schema: Schema) -> np.ndarray:
     outputs, dtype = schema.outputs, schema.dtype
     if targets.names is not None:
         raise DataError(
@@ -345,7 +316,7 @@ def _regression(targets: Targets, schema: Schema) -> tuple[np.ndarray, str, None
         y = targets.values.astype(dtype)
     if not np.isfinite(y).all():
         raise DataError(f"{targets.place}: numbers too large for {dtype}; use --dtype float64")
-    return y, "regression", None
+    return y
 
 
 def _known_classes(targets: Targets, classes: list[str]) -> np.ndarray:
@@ -367,8 +338,9 @@ def _known_classes(targets: Targets, classes: list[str]) -> np.ndarray:
         if targets.are_indices and not by_value:
             index = {str(i): i for i in range(len(classes))}
     found = np.array([index.get(label, by_value.get(number_in(label), -1)) for label in labels], np.int32)
-    if (found < 0).any() and targets.names is not None:
-        found = _without_full_stops(targets, labels, index, found)
+    if (found < 0).any() and all(label.removesuffix(".") in index for label in labels):
+        log.warning('%s: class names end in a full stop, such as "%s", taken as the model\'s', targets.place, labels[0])
+        found = np.array([index[label.removesuffix(".")] for label in labels], np.int32)
     y = found[codes]
     if (y < 0).any():
         first = int(np.argmax(y < 0))
@@ -378,15 +350,6 @@ def _known_classes(targets: Targets, classes: list[str]) -> np.ndarray:
             f"expected one of the model's classes {shown}; correct it or choose the target with --target"
         )
     return y
-
-
-def _without_full_stops(targets: Targets, labels: list[str], index: dict[str, int], found: np.ndarray) -> np.ndarray:
-    """Return the indices of labels that differ from the model's classes by a full stop only, if all of them do."""
-    stripped = np.array([index.get(label.removesuffix("."), -1) for label in labels], np.int32)
-    if (stripped < 0).any():
-        return found
-    log.warning('%s: class names end in a full stop, such as "%s", taken as the model\'s', targets.place, labels[0])
-    return stripped
 
 
 def _is_one_hot(values: np.ndarray) -> bool:

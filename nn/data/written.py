@@ -1,4 +1,4 @@
-"""Numbers and dates as people write them: $1,234.50, 12.5 %, 1 234,5, €3.2M; 12/31/2019, 31.12.2019 14:30, 5 Jan 2019.
+"""Numbers and dates as people write them: $1,234.50, 12.5 %, 1 234,5, 3 km; 12/31/2019, 31.12.2019 14:30, 5 Jan 2019.
 
 MOSTLY of a column's fields tell how all of them are written; a word that is written in another way is odd there.
 """
@@ -9,7 +9,7 @@ import datetime
 import math
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache, partial
 
@@ -17,22 +17,21 @@ import numpy as np
 
 from .column import MOSTLY, TRUTHS, decimal_text, number_in
 
-_ABSENT = frozenset({
-    "n/a", "na", "n.a.", "nan", "n.d.", "nil", "none", "null", "(null)", "missing", "unknown", "unk", "undefined",
-    "no data", "not available", "not applicable", "<na>", "#n/a", "#value!", "#div/0!", "#ref!", "#num!", "#name?",
-})  # fmt: skip
 MOST_ABSENT = 2  # words for a gap that differ
 LEAST_WORDS = 3  # that differ: two are as good as yes and no
-MANY_WORDS = 16  # words with digits, beside which any word without one is a gap: tbd, Varies with device
+MANY_WORDS = 16  # words with digits, beside which any word without one is a gap: n.a., Varies with device
 _LONGEST = 100  # characters of a number, and of a form of dates
 _GLANCE = 1 << 10  # words that rule out most ways
 _DIGIT = re.compile(r"\d")
 YES_NO = {**TRUTHS, "1": True, "0": False, "1.0": True, "0.0": False}  # what a column of yes/no words may hold later
 
 
-def is_absent(word: str) -> bool:
-    """Return whether a word stands for a gap where others are numbers: it is . or - or the like, or says so."""
-    return word.lower() in _ABSENT or not any(map(str.isalnum, word))
+class UnknownForm(ValueError):
+    """A way of numbers that is none of NUMBERS, a form of dates that is neither a name of FORMS nor one of strptime."""
+
+
+class EitherFirst(ValueError):
+    """No date of a column tells whether the day or the month comes first; one of them."""
 
 
 @dataclass(frozen=True)
@@ -54,8 +53,7 @@ class Written:
 
     def values_of(self, words: Iterable[str]) -> np.ndarray:
         """Return the value of each word, nan where it has none, and nan at the end, where code -1 finds it."""
-        values = map(self.value_of, words)
-        return np.array([*(math.nan if value is None else value for value in values), math.nan])
+        return np.array([*map(self.value_of, words), None], np.float64)
 
 
 @dataclass(frozen=True)
@@ -65,7 +63,6 @@ class YesNo(Written):
     kind, expected = "yes/no", "yes or no, true or false, 1 or 0"
 
     def value_of(self, word: str) -> float | None:
-        """Return 1 for yes, 0 for no."""
         return YES_NO.get(word.lower())
 
 
@@ -92,57 +89,39 @@ class Order(Written):
         return {decimal_text(word): rank for rank, word in enumerate(self.order)}
 
     def value_of(self, word: str) -> float | None:
-        """Return the rank of a word; 1, 1.0 and 1e0 are one."""
         return self._ranks.get(decimal_text(word))
 
 
 # ---------------------------------------------------------------- numbers
 
-NUMBERS = "1,234.5", "1.234,5", "1 234.5", "1 234,5", "1,234.5K"  # of two ways that fit as well, the first
-MULTIPLES = NUMBERS[-1]
+NUMBERS = "1,234.5", "1.234,5", "1 234.5", "1 234,5"  # of two ways that fit as well, the first
 _NO_SIGNS = "", ""
 _NUMBER = re.compile(
     r"([-+]?)(?P<before>(?:[A-Z]{1,3} ?)?[$€£¥₹] ?|)(-?)(?P<digits>[\d.,](?:[\d., ]*[\d.,])?)(?P<behind>.*)",
     re.ASCII | re.DOTALL,
 )
 _LONGEST_UNIT = 12  # characters
-_TIMES = re.compile(r"([KMBk]|[Tt]housand|[Mm]illion|[Bb]illion)(?![A-Za-z])")
-_FACTORS = {"k": 1e3, "t": 1e3, "m": 1e6, "b": 1e9}  # by the first letter
 _OTHER_BLANKS = str.maketrans("\u00a0\u2009\u202f", "   ")  # that keep thousands together on a line
 
 
-def _split(word: str) -> re.Match | None:
-    """Return the digits of a number and what stands around them, in whatever way it is written."""
-    if len(word) > _LONGEST:
-        return None
-    return _NUMBER.fullmatch(word if word.isascii() else word.translate(_OTHER_BLANKS))
-
-
-def _read(found: re.Match | None, way: str) -> tuple[float, tuple[str, str]] | None:
-    """Return the number that a split word is, written so, and the signs before and behind it; None for another one."""
+def _read(word: str, way: str) -> tuple[float, tuple[str, str]] | None:
+    """Return the number that a word is, written so, and the signs before and behind it; None for another one."""
+    word = word if word.isascii() else word.translate(_OTHER_BLANKS)
+    found = _NUMBER.fullmatch(word) if len(word) <= _LONGEST else None
     if not found:
         return None
-    behind, factor = found["behind"].strip(), 1.0
-    if way == MULTIPLES and (times := _TIMES.match(behind)):
-        behind, factor = behind[times.end() :].strip(), _FACTORS[times[1][0].lower()]
+    behind = found["behind"].strip()
     if behind not in ("", "+") and (len(behind) > _LONGEST_UNIT or behind[0] in ".,:/+-" or _DIGIT.search(behind)):
         return None
-    number = _of_digits(found["digits"], thousands=way[1], point=way[5])
-    if number is None:
+    whole, _, decimals = found["digits"].partition(way[5])
+    first, *groups = whole.split(way[1])
+    if groups and (not 1 <= len(first) <= 3 or {*map(len, groups)} != {3} or (way[1] == " " and first[0] == "0")):
         return None
-    return factor * (-number if "-" in (found[1], found[3]) else number), (found["before"].strip(), behind)
-
-
-def _of_digits(text: str, thousands: str, point: str) -> float | None:
-    whole, _, decimals = text.partition(point)
-    first, *groups = whole.split(thousands)
-    if groups and (not 1 <= len(first) <= 3 or {*map(len, groups)} != {3} or (thousands == " " and first[0] == "0")):
+    whole = "".join([first, *groups])
+    number = float(f"{whole}.{decimals}") if (whole + decimals).isdigit() else math.inf
+    if math.isinf(number):
         return None
-    whole = whole.replace(thousands, "")
-    if not (whole + decimals).isdigit():
-        return None
-    number = float(f"{whole}.{decimals}")
-    return None if math.isinf(number) else number
+    return -number if "-" in (found[1], found[3]) else number, (found["before"].strip(), behind)
 
 
 @dataclass(frozen=True)
@@ -156,7 +135,7 @@ class WrittenNumbers(Written):
 
     def __post_init__(self):
         if self.way not in NUMBERS:
-            raise ValueError("way")
+            raise UnknownForm(self.way)
 
     @property
     def expected(self) -> str:
@@ -171,8 +150,7 @@ class WrittenNumbers(Written):
         return bool(self.before) or not self.behind
 
     def value_of(self, word: str) -> float | None:
-        """Return the number that a word is, written so and between these signs; None for another word."""
-        found = _read(_split(word), self.way)
+        found = _read(word, self.way)
         if not found or (found[1] != (self.before, self.behind) and not (self.before and found[1] == _NO_SIGNS)):
             return None
         return found[0]
@@ -187,54 +165,36 @@ def way_of_numbers(
 ) -> WrittenNumbers | None:
     """Return how numbers are written, if MOSTLY of the rows hold numbers written so, not all of them plain.
 
-    rows: of each word, None: one. Words for a gap do not count, see _known; beside MANY_WORDS with digits any word
-    without one is such a word. asked: a person has said that they are numbers, and the most frequent way is right.
+    rows: of each word, None: one. asked: a person has said that they are numbers, and the most frequent way is right.
     """
-    many = sum(map(bool, map(_DIGIT.search, words))) > MANY_WORDS
-    known = _known(words, rows, lambda word: is_absent(word) or (many and not _DIGIT.search(word)), asked)
-    ways = (_between_signs(known, way) for way in NUMBERS)
-    found = _best({way: way.value_of for way in ways}, known, asked)
+    known = _known(words, rows, asked)
+    found = _best({way: way.value_of for way in (_between_signs(known, way) for way in NUMBERS)}, known, asked)
     if found is None or found.before or found.behind or (not asked and len(known) < len(words)):
         return found
     return None if all(number_in(word) is not None or found.value_of(word) is None for word, _ in known) else found
-
-
-def written_as(words: Iterable[str]) -> WrittenNumbers | None:
-    """Return how all words are written, if they are numbers, perhaps plain ones; None if one is none.
-
-    A comma is a point where a unit, or thousands, tell that these are no lists of numbers. Behind a sign of money K, M
-    and B are multiples. Elsewhere one of them behind all numbers is a unit, as in 300 K.
-    """
-    words = list(words)
-    ways = (_between_signs([(word, 1) for word in words[:_GLANCE]], way) for way in NUMBERS)
-    fits = {way.way: way for way in ways if all(way.value_of(word) is not None for word in words)}
-    plain = fits.get(NUMBERS[0])
-    if MULTIPLES in fits and (plain is None or plain.before):
-        return fits[MULTIPLES]
-    for way, found in fits.items():
-        if found is plain or found.before or found.behind or any(way[1] in word for word in words):
-            return found
-    return None
 
 
 def _between_signs(words: list[tuple[str, int]], way: str) -> WrittenNumbers:
     """Return this way, between the signs of most rows; a sign in front may be missing."""
     counts: Counter[tuple[str, str]] = Counter()
     for word, count in words[:_GLANCE]:
-        if number := _read(_split(word), way):
+        if number := _read(word, way):
             counts[number[1]] += count
-    rows = ((counts[signs] + bool(signs[0]) * counts[_NO_SIGNS], signs) for signs in [*counts])
-    return WrittenNumbers(way, *max(rows, default=(0, _NO_SIGNS))[1])
+    most = max(counts, key=lambda signs: counts[signs] + bool(signs[0]) * counts[_NO_SIGNS], default=_NO_SIGNS)
+    return WrittenNumbers(way, *most)
 
 
-def _known(words: Sequence[str], rows, is_gap: Callable[[str], bool], asked: bool) -> list[tuple[str, int]]:
-    """Return the words, and their rows, without those for a gap, if no more than MOST_ABSENT of these differ.
+def _known(words: Sequence[str], rows: Sequence[int] | None, asked: bool) -> list[tuple[str, int]]:
+    """Return the words, and their rows, without those for a gap, if no more than MOST_ABSENT of these differ: - and ?,
+    and beside MANY_WORDS with digits any word without one.
 
     Nothing where fewer than LEAST_WORDS are left, or too few have a digit, as every number and date does.
     """
-    every = list(zip(words, [1] * len(words) if rows is None else rows, strict=True))
-    known = [(word, count) for word, count in every if not is_gap(word)]
-    known = known if len(known) >= len(words) - MOST_ABSENT else every
+    known = list(zip(words, rows or [1] * len(words), strict=True))
+    many = sum(bool(_DIGIT.search(word)) for word in words) > MANY_WORDS
+    gaps = {word for word in words if not _DIGIT.search(word) and (many or not any(map(str.isalnum, word)))}
+    if len(gaps) <= MOST_ABSENT:
+        known = [one for one in known if one[0] not in gaps]
     with_digits = sum(count for word, count in known if _DIGIT.search(word))
     too_few = len(known) < LEAST_WORDS or with_digits < MOSTLY * sum(count for _, count in known)
     return [] if too_few and not asked else known
@@ -245,18 +205,15 @@ def _best(ways: dict, words: list[tuple[str, int]], asked: bool):
 
     ways: each with what gives the value of a word, or None.
     """
-    first, most, best = words[:_GLANCE], 0, None
-    total, least = sum(count for _, count in words), MOSTLY / 2 * sum(count for _, count in first)
 
-    def rows_of(some: list[tuple[str, int]], way) -> int:
-        return sum(count for word, count in some if ways[way](word) is not None)
+    def rows_of(some: list[tuple[str, int]], value_of=bool) -> int:
+        return sum(count for word, count in some if value_of(word) is not None)
 
-    for way in ways:
-        rows = rows_of(words, way) if asked or rows_of(first, way) >= least else 0
-        if rows > most:
-            most, best = rows, way
-        if most == total:
-            break
+    first, total, most, best = words[:_GLANCE], rows_of(words), 0, None
+    for way, value_of in ways.items():
+        if most < total and (asked or rows_of(first, value_of) >= MOSTLY / 2 * rows_of(first)):
+            rows = rows_of(words, value_of)
+            most, best = (rows, way) if rows > most else (most, best)
     return best if asked or most >= MOSTLY * total else None
 
 
@@ -297,14 +254,6 @@ _CENTURY = 69  # from which two digits of a year are those of the century before
 _EPOCH = datetime.datetime(1970, 1, 1)
 
 
-class UnknownForm(ValueError):
-    """A form of dates that is neither a name of FORMS nor a format of strptime."""
-
-
-class EitherFirst(ValueError):
-    """No date of a column tells whether the day or the month comes first; one of them."""
-
-
 @lru_cache(64)
 def pattern_of(form: str) -> re.Pattern:
     """Return the pattern of dates in a form: a name of FORMS or a format of strptime. Raises UnknownForm."""
@@ -317,16 +266,6 @@ def pattern_of(form: str) -> re.Pattern:
         return re.compile(re.sub(r"%(.?)", lambda found: DIRECTIVES[found[1]], template), re.ASCII)
     except (KeyError, re.error) as error:
         raise UnknownForm(form) from error
-
-
-def form_of(text: str) -> str:
-    """Return the form that a person has asked for: a name of FORMS, or a format of strptime that has none.
-
-    Raises UnknownForm.
-    """
-    form = next((name for name, (strptime, _) in FORMS.items() if strptime == text), text)
-    pattern_of(form)
-    return form
 
 
 @dataclass(frozen=True)
@@ -356,7 +295,6 @@ class WrittenDates(Written):
         return not pattern_of(self.way).groupindex.keys().isdisjoint(parts)
 
     def value_of(self, word: str) -> float | None:
-        """Return the seconds since 1970-01-01 of the date that a word is; None for another word."""
         seconds = date_of(word, self.way)
         return date_of(word, _ISO) if seconds is None and self._has("y") else seconds
 
@@ -393,7 +331,7 @@ def way_of_dates(words: Sequence[str], rows: Sequence[int] | None = None, asked:
 
     rows, asked: as in way_of_numbers. Raises EitherFirst.
     """
-    known = _known(words, rows, is_absent, asked)
+    known = _known(words, rows, asked)
     form = _best({form: partial(date_of, form=form) for form in FORMS}, known, asked)
     return _first_of_day_and_month([word for word, _ in known]) if form == EITHER[0] else form
 

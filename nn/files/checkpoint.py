@@ -22,7 +22,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ..data.kept_records import check_kept
+from ..data.records import check_kept
 from ..settings.flags import DEFAULTS
 from ..utils import DataError, InputNotFound, OutputError, UsageError, check_writable, log
 from .tensor_file import TensorFile

@@ -79,7 +79,13 @@ def load(path: str | os.PathLike) -> tuple[list[int], list[np.ndarray], list[np.
     """
     lines = _text_lines(path, _FILE.read(path))
     sizes = _parse_sizes(path, lines)
-    expected = _row_lengths(path, sizes, len(lines) - 2)
+    wanted = len(sizes) - 1 + sum(sizes[1:])
+    if len(lines) - 2 != wanted:  # before memory is taken
+        raise DataError(
+            f"{path}: {len(lines) - 2} lines of numbers, the sizes in line 2 need {wanted} "
+            f"({len(sizes) - 1} bias vectors, {sum(sizes[1:])} weight rows); {RETRAIN}"
+        )
+    expected = [*sizes[1:], *(sizes[k] for k, outputs in enumerate(sizes[1:]) for _ in range(outputs))]
     rows = [
         _parse_row(path, number, line, length)
         for number, (line, length) in enumerate(zip(lines[2:], expected, strict=True), start=3)
@@ -119,20 +125,6 @@ def _parse_sizes(path, lines: list[str]) -> list[int]:
         if not re.fullmatch("[0-9]{1,9}", size) or int(size) == 0:
             raise DataError(f"{path}, line 2: layer size {shortened(size)}, expected a whole number from 1")
     return [int(size) for size in sizes]
-
-
-def _row_lengths(path, sizes: list[int], rows: int) -> list[int]:
-    """Return how many numbers each line after the sizes has; no memory is taken before the lines are counted."""
-    wanted = len(sizes) - 1 + sum(sizes[1:])
-    if rows != wanted:
-        raise DataError(
-            f"{path}: {rows} lines of numbers, the sizes in line 2 need {wanted} "
-            f"({len(sizes) - 1} bias vectors, {sum(sizes[1:])} weight rows); {RETRAIN}"
-        )
-    lengths = list(sizes[1:])
-    for inputs, outputs in zip(sizes, sizes[1:], strict=False):
-        lengths += [inputs] * outputs
-    return lengths
 
 
 def _parse_row(path, number: int, line: str, length: int) -> np.ndarray:

@@ -99,7 +99,8 @@ def _folded(net) -> tuple[list[np.ndarray], list[np.ndarray]]:
     views = list(parameters.by_layer(net.layers, net.vector.astype(np.float64)))
     weights, biases = [w for _, w, _ in views], [b for _, _, b in views]
     if net.scaling.kind != "none" and not net.reference:
-        shift, scale = net.scaling.flat((net.inputs,))
+        known, pixels = (net.scaling.shift, net.scaling.scale), (np.zeros(net.inputs), 255.0)
+        shift, scale = pixels if net.scaling.kind == "pixel" else known
         weights[0] = weights[0] / scale
         biases[0] = biases[0] - weights[0] @ shift
     weights[-1], biases[-1] = weights[-1] / net.temperature, biases[-1] / net.temperature

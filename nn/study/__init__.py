@@ -2,11 +2,10 @@
 
     bench.py    the benchmark's cases; --bench
     plan.py     a plan in JSON or TOML -> its entries
-    entry.py    one entry: load, train, time, test
     results.py  the CSV file of results
-    sweep.py    --sweep: plan -> entry, each in a process of its own -> results
+    sweep.py    --sweep: plan -> entries, each in a process of its own: load, train, time, test -> results
     chart.py    pictures as SVG; page.py: a page of texts, tables and pictures as HTML, Markdown or JSON
-    model_page.py   the page of a model; tested.py: what it shows of a test; sweep_page.py: of a sweep
+    model_page.py   the page of a model; sweep_page.py: of a sweep
     solar.py    irradiance series (measured or synthetic) -> data sets
 
 Imports: everything from utils to terminal. Imported by: commands; datasets/solar.py and tests/bench use it too.

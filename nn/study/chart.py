@@ -14,10 +14,10 @@ from pathlib import Path
 
 import numpy as np
 
-from ..utils import OutputError, atomic_write, os_reason, printable
+from ..utils import OutputError, atomic_write, cut_line, os_reason
 
 WIDTH, HEIGHT, TOP, RIGHT = 440, 290, 28, 426  # of a plot, in units of the viewBox; where its axes end
-LETTER, LONGEST, LONGEST_WORD = 7.0, 26, 12  # usual width of a letter; letters of a name, of a word on an axis
+LETTER, LONGEST, LONGEST_WORD = 7.0, 40, 12  # usual width of a letter; letters of a name, of a word on an axis
 POINTS = 8  # of a line in a table
 GRID = 400  # steps of a line in either direction: what moves less is left out
 MOST_MARKED = 30  # points of a line that have markers
@@ -27,25 +27,22 @@ MARKERS = (
     "m-3-3l6 6m0-6l-6 6", "m-4 0h8m-4-4v8",
 )  # fmt: skip
 DASHES = ("", "7 4", "2 3", "9 3 2 3")
-STYLE = (
-    "svg{color-scheme:light dark;font:12px system-ui,sans-serif}svg text{fill:currentColor}svg .e{text-anchor:end}"
-    "svg .m{text-anchor:middle}svg .h{font-weight:600;font-size:13px}svg .g{stroke:#8885;fill:none}"
-    "svg .l{fill:none;stroke-width:1.8}svg .d{stroke-width:4;stroke-linecap:round;stroke-opacity:.45}"
-    "svg .a{fill-opacity:.35;stroke-width:1}svg .r{stroke:#888;stroke-dasharray:3 3;fill:none}"
-    + "".join(f"svg .s{i}{{stroke:{c}}}svg .f{i}{{fill:{c}}}" for i, c in enumerate(COLOURS))
-)
+STYLE = """svg{color-scheme:light dark;font:12px system-ui,sans-serif} svg text{fill:currentColor}
+svg .e{text-anchor:end} svg .m{text-anchor:middle} svg .h{font-weight:600;font-size:13px} svg .g{stroke:#8885;fill:none}
+svg .l{fill:none;stroke-width:1.8} svg .dots{stroke-width:4;stroke-linecap:round;stroke-opacity:.45}
+svg .mark{stroke-width:10;stroke-linecap:round} svg .a{fill-opacity:.35;stroke-width:1}
+svg .r{stroke:#888;stroke-dasharray:3 3;fill:none}
+""" + "".join(f"svg .s{i}{{stroke:{c}}}svg .f{i}{{fill:{c}}}" for i, c in enumerate(COLOURS))
 
 
 @dataclass
 class Axis:
-    """The label and the ends of an axis. ends: None, those of the points; words: of the places 0, 1, 2, ...; step: the
-    least between two ticks."""
+    """The label and the ends of an axis. ends: None, those of the points; words: of the places 0, 1, 2, ..."""
 
     label: str = ""
     log: bool = False
     ends: tuple[float, float] | None = None
     words: Sequence[str] = ()
-    step: float = 0.0
 
 
 @dataclass
@@ -92,29 +89,25 @@ class Plot:
 
     def svg(self) -> str:
         """Return the picture as an <svg>."""
-        is_crowded = LETTER * sum(len(_shortened(word, LONGEST_WORD)) + 2 for word in self.x.words) > WIDTH - 60
+        is_crowded = LETTER * sum(len(cut_line(word, LONGEST_WORD)) + 2 for word in self.x.words) > WIDTH - 60
         bottom = HEIGHT - (86 if is_crowded else 46)
         y = _Scale.of(self.y, [v for line in self.lines for v in line.y], bottom, TOP)
         left = 28 + LETTER * max((len(text) for _, text in y.ticks), default=0)
         x = _Scale.of(self.x, [v for line in self.lines for v in line.x], left, RIGHT)
-        parts = [_text(WIDTH / 2, 16, self.title, "h m")]
         grid = "".join(f"M{_n(left)} {_n(at)}H{RIGHT}" for at, _ in y.ticks)
         grid += "".join(f"M{_n(at)} {TOP}V{bottom}" for at, _ in x.ticks)
-        parts.append(f'<path class="g" d="{grid}"/>')
+        parts = [_text(WIDTH / 2, 16, self.title, "h m"), f'<path class="g" d="{grid}"/>']
         parts += [_text(left - 5, at + 4, text, "e") for at, text in y.ticks]
-        if is_crowded:
-            parts += [_text(at + 4, bottom + 13, text, "e", f'transform="rotate(-25 {_n(at + 4)} {bottom + 13})"')
-                      for at, text in x.ticks]  # fmt: skip
-        else:
-            parts += [_text(at, bottom + 15, text, "m") for at, text in x.ticks]
+        look = ("e", -25) if is_crowded else ("m", 0)
+        parts += [_text(at + 4 * is_crowded, bottom + 15, text, *look) for at, text in x.ticks]
         parts.append(_text((left + RIGHT) / 2, HEIGHT - 14, self.x.label, "m"))
-        turned = f'transform="rotate(-90 12 {(TOP + bottom) // 2})"'
-        parts.append(_text(12, (TOP + bottom) // 2, self.y.label, "m", turned))
+        parts.append(_text(12, (TOP + bottom) // 2, self.y.label, "m", -90))
         for place, line in enumerate(line for line in self.lines if line.look != "rule" and line.number is None):
             line.number = place
-        parts += [_drawn(line, x, y) for line in self.lines]
         legend, height = _legend(self.lines, left)
-        return _svg(self.title, [*parts, *legend], height)
+        inside = "".join([*parts, *(_drawn(line, x, y) for line in self.lines), *legend])
+        label = html.escape(cut_line(self.title, 80))
+        return f'<svg role="img" aria-label="{label}" viewBox="0 0 {WIDTH} {math.ceil(height)}">{inside}</svg>'
 
 
 def alone(picture: Plot) -> str:
@@ -142,87 +135,80 @@ def save(pictures: Iterable[Plot], folder: str) -> list[str]:
 
 @dataclass
 class _Scale:
-    """Numbers from low to high at the places from start to end of an axis."""
+    """Numbers from low to high, on a logarithmic axis their logarithms, at the places from start to end."""
 
+    axis: Axis
     low: float
     high: float
-    log: bool
     start: float
     end: float
-    words: Sequence[str] = ()
-    step: float = 0.0
+    least: float = 0.0  # between two ticks
 
     @classmethod
     def of(cls, axis: Axis, values: list[float], start: float, end: float) -> _Scale:
         """Return the scale of an axis on which these values are, with some room at its ends."""
-        known = [v for v in values if math.isfinite(v) and (v > 0 or not axis.log)]
-        low, high = axis.ends or (min(known, default=0.0), max(known, default=1.0))
+        known = [v for v in values if math.isfinite(v) and (v > 0 or not axis.log)] or [0.1, 1.0]
+        low, high = axis.ends or (min(known), max(known))
         if axis.words:
-            low, high = -0.5, len(axis.words) - 0.5
-        elif axis.ends is None and axis.log:
-            room = (high / low) ** 0.04 if high > low else 2.0
-            low, high = low / room, high * room
-        elif axis.ends is None:
-            room = 0.04 * (high - low) or abs(high) / 2 or 1.0
-            low, high = low - room, high + room
-        return cls(low, high, axis.log, start, end, axis.words, axis.step)
+            return cls(axis, -0.5, len(axis.words) - 0.5, start, end)
+        if axis.log:
+            low, high = math.log10(low), math.log10(high)
+        room = 0.0 if axis.ends else 0.04 * (high - low) or (0.3 if axis.log else abs(high) / 2 or 1.0)
+        return cls(
+            axis, low - room, high + room, start, end, 0.0 if axis.ends else float(all(v % 1 == 0 for v in known))
+        )
 
     def at(self, value: float) -> float:
         """Return the place of a value; of one below a logarithmic axis its start."""
-        low, high = self.low, self.high
-        if self.log:
-            value, low, high = (math.log(max(v, self.low)) for v in (value, low, high))
-        return self.start + (self.end - self.start) * (value - low) / ((high - low) or 1.0)
+        if self.axis.log:
+            value = max(math.log10(value), self.low) if value > 0 else self.low
+        return self.start + (self.end - self.start) * (value - self.low) / ((self.high - self.low) or 1.0)
 
     @property
     def ticks(self) -> list[tuple[float, str]]:
         """Return (place, text) of round values."""
-        if self.words:
-            return [(self.at(k), _shortened(word, LONGEST_WORD)) for k, word in enumerate(self.words)]
-        values = _decades(self.low, self.high) if self.log else _round(self.low, self.high, self.step)
-        return [(self.at(v), f"{v:.6g}") for v in values]
+        if self.axis.words:
+            return [(self.at(k), cut_line(word, LONGEST_WORD)) for k, word in enumerate(self.axis.words)]
+        return [(self.at(v), f"{v:.6g}") for v in self._decades() or self._round()]
 
+    def _decades(self) -> list[float]:
+        """Return powers of ten on a logarithmic axis, or 1, 2, 5 times them; none where fewer than three are on it."""
+        powers = range(math.floor(self.low), math.ceil(self.high) + 1) if self.axis.log else ()
+        for digits in ((1,), (1, 2, 5)):
+            each = [d * 10.0**p for p in powers[:: math.ceil(len(powers) / 6) or 1] for d in digits]
+            found = [v for v in each if self.low - 1e-9 <= math.log10(v) <= self.high + 1e-9]
+            if len(found) > 2:
+                return found
+        return []
 
-def _decades(low: float, high: float) -> list[float]:
-    powers = range(math.floor(math.log10(low)), math.ceil(math.log10(high)) + 1)
-    every = max(1, math.ceil(len(powers) / 6))
-    for digits in ((1,), (1, 2, 5), range(1, 10)):
-        found = [d * 10.0**p for p in powers[:: every if len(digits) == 1 else 1] for d in digits]
-        found = [v for v in found if low <= v <= high]
-        if len(found) > 2:
-            return found
-    return _round(low, high)
-
-
-def _round(low: float, high: float, least: float = 0.0) -> list[float]:
-    rough = max((high - low) / 5, least)
-    power = 10.0 ** math.floor(math.log10(rough)) if rough > 0 else 1.0
-    step = next(power * d for d in (1, 2, 5, 10) if power * d >= rough * 0.999)
-    first, last = math.ceil(low / step - 1e-9), math.floor(high / step + 1e-9)
-    return [round(k * step, 12) + 0.0 if abs(step) > 1e-9 else k * step for k in range(first, last + 1)]
+    def _round(self) -> list[float]:
+        low, high = (10**self.low, 10**self.high) if self.axis.log else (self.low, self.high)
+        rough = max((high - low) / 5, self.least)
+        power = 10.0 ** math.floor(math.log10(rough)) if rough > 0 else 1.0
+        step = next(power * d for d in (1, 2, 5, 10) if power * d >= rough * 0.999)
+        first, last = math.ceil(low / step - 1e-9), math.floor(high / step + 1e-9)
+        return [float(f"{k * step:.12g}") for k in range(first, last + 1)]
 
 
 def _drawn(line: Line, x: _Scale, y: _Scale) -> str:
     """Return a line as paths."""
     look = line.number or 0
-    colour, points = look % len(COLOURS), [(x.at(a), y.at(b)) for a, b in zip(line.x, line.y, strict=False)]
+    colour, points = look % len(COLOURS), [(_n(x.at(a)), _n(y.at(b))) for a, b in zip(line.x, line.y, strict=False)]
     if line.look == "area":
-        edges, bottom = [x.at(v) for v in line.x], max(y.start, y.end)
-        tops = "".join(f"V{_n(b)}H{_n(edge)}" for (_, b), edge in zip(points, edges[1:], strict=True))
-        return f'<path class="a f{colour} s{colour}" d="M{_n(edges[0])} {_n(bottom)}{tops}V{_n(bottom)}z"/>'
-    if line.look == "dots":
-        return f'<path class="d s{colour}" d="{"".join(f"M{_n(a)} {_n(b)}h0" for a, b in points)}"/>'
-    if line.look == "mark":
-        return "".join(f'<circle class="f{colour}" cx="{_n(a)}" cy="{_n(b)}" r="5"/>' for a, b in points)
+        edges, bottom = [_n(x.at(v)) for v in line.x], _n(max(y.start, y.end))
+        tops = "".join(f"V{b}H{edge}" for (_, b), edge in zip(points, edges[1:], strict=True))
+        return f'<path class="a f{colour} s{colour}" d="M{edges[0]} {bottom}{tops}V{bottom}z"/>'
+    if line.look in ("dots", "mark"):
+        return f'<path class="{line.look} s{colour}" d="{"".join(f"M{a} {b}h0" for a, b in points)}"/>'
     if line.look == "steps":
-        path = "".join(f"V{_n(b)}H{_n(a)}" if k else f"M{_n(a)} {_n(b)}" for k, (a, b) in enumerate(points))
+        path = "".join(f"V{b}H{a}" if k else f"M{a} {b}" for k, (a, b) in enumerate(points))
     else:
-        path = "M" + "L".join(f"{_n(a)} {_n(b)}" for a, b in points)
+        path = "M" + "L".join(f"{a} {b}" for a, b in points)
     if line.look == "rule":
         return f'<path class="r" d="{path}"/>'
     dashes = DASHES[look // len(COLOURS) % len(DASHES)]
-    marks = "".join(f"M{_n(a)} {_n(b)}{MARKERS[colour]}" for a, b in points) if len(points) <= MOST_MARKED else ""
     dashed = f' stroke-dasharray="{dashes}"' if dashes else ""
+    marks = "".join(f"M{a} {b}{MARKERS[colour]}" for a, b in points) if len(points) <= MOST_MARKED else ""
     marked = f'<path class="l s{colour}" d="{marks}"/>' if marks else ""
     return f'<path class="l s{colour}"{dashed} d="{path}"/>{marked}'
 
@@ -231,14 +217,14 @@ def _legend(lines: Sequence[Line], left: float) -> tuple[list[str], float]:
     """Return (parts, height of the picture) with the names of lines below."""
     parts, x, y = [], left, HEIGHT + 4
     for line in lines:
-        name = _shortened(line.name, LONGEST)
+        name = cut_line(line.name, LONGEST)
         if not name:
             continue
         width = 28 + LETTER * len(name)
         if x > left and x + width > WIDTH:
             x, y = left, y + 17
         sample = Line("", *_SAMPLES.get(line.look, ([0, 1], [0.5, 0.5])), line.look, line.number)
-        ends = _Scale(0, 1, False, x, x + 18), _Scale(0, 1, False, y - 1, y - 7)
+        ends = _Scale(Axis(), 0, 1, x, x + 18), _Scale(Axis(), 0, 1, y - 1, y - 7)
         parts += [_drawn(sample, *ends), _text(x + 24, y, name)]
         x += width + 10
     return parts, y + 8 if parts else HEIGHT - 6
@@ -247,21 +233,12 @@ def _legend(lines: Sequence[Line], left: float) -> tuple[list[str], float]:
 _SAMPLES = {"area": ([0, 1], [1]), "dots": ([0.5], [0.5]), "mark": ([0.5], [0.5])}  # of a look, in the legend
 
 
-def _svg(title: str, parts: Iterable[str], height: float) -> str:
-    label = html.escape(_shortened(title, 80))
-    return f'<svg role="img" aria-label="{label}" viewBox="0 0 {WIDTH} {math.ceil(height)}">{"".join(parts)}</svg>'
-
-
-def _text(x: float, y: float, text: str, kinds: str = "", more: str = "") -> str:
-    attributes = "".join(f" {word}" for word in (f'class="{kinds}"' if kinds else "", more) if word)
-    return f'<text x="{_n(x)}" y="{_n(y)}"{attributes}>{html.escape(_shortened(text, 80))}</text>'
+def _text(x: float, y: float, text: str, kinds: str = "", turned: int = 0) -> str:
+    """Return a text at a place. kinds: of STYLE; turned: by how many degrees."""
+    more = f' class="{kinds}"' if kinds else ""
+    more += f' transform="rotate({turned} {_n(x)} {_n(y)})"' if turned else ""
+    return f'<text x="{_n(x)}" y="{_n(y)}"{more}>{html.escape(cut_line(text, 80))}</text>'
 
 
 def _n(value: float) -> str:
     return f"{value:.1f}".removesuffix(".0")
-
-
-def _shortened(text: str, most: int) -> str:
-    """Return a text without its middle where it is long: ends differ more often than beginnings."""
-    text = printable(text)
-    return text if len(text) <= most else f"{text[: most - 6]}…{text[-5:]}"

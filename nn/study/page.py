@@ -17,11 +17,13 @@ from itertools import zip_longest
 
 import numpy as np
 
+from .. import __version__
 from ..terminal.figures import BLOCKS
-from ..utils import UsageError, atomic_write, printable
+from ..utils import UsageError, atomic_write, cut_line, printable
 from . import chart
 from .chart import Plot
 
+MADE_BY = f"nn {__version__}"
 CELL = 200  # characters of a cell
 PIXELS = 48  # of an image in either direction
 STYLE = """
@@ -99,17 +101,6 @@ def write(path: str, page: Page) -> None:
     atomic_write(path, text.encode(errors="backslashreplace"))  # a file's name may hold what is no character
 
 
-def _version() -> str:
-    from .. import __version__
-
-    return f"nn {__version__}"
-
-
-def _cell(text) -> str:
-    text = printable(str(text))
-    return text if len(text) <= CELL else text[: CELL - 1] + "…"
-
-
 # ---------------------------------------------------------------- HTML
 
 
@@ -122,7 +113,7 @@ def html_of(page: Page) -> str:
     for heading, blocks in page.sections.items():
         inside = "\n".join(map(_html_block, blocks))
         body.append(f'<section><h2>{html.escape(heading)}</h2><div class="columns">{inside}</div></section>')
-    body.append(f"<footer><p>{_version()}</p></footer>")
+    body.append(f"<footer><p>{MADE_BY}</p></footer>")
     return f'<!DOCTYPE html>\n<html lang="en"><head>{head}</head>\n<body>\n' + "\n".join(body) + "\n</body></html>\n"
 
 
@@ -134,7 +125,7 @@ def _html_block(block: Block) -> str:
         return _html_table(block)
     if isinstance(block, Images):
         each = "".join(
-            f'<figure><img alt="" src="{uri}"><figcaption>{html.escape(_cell(text))}</figcaption></figure>'
+            f'<figure><img alt="" src="{uri}"><figcaption>{html.escape(cut_line(text, CELL))}</figcaption></figure>'
             for text, uri in block.each
         )
         return f'<div class="wide"><p>{html.escape(block.caption)}</p><div class="images">{each}</div></div>'
@@ -143,15 +134,13 @@ def _html_block(block: Block) -> str:
 
 def _html_table(table: Table) -> str:
     def row(tag: str, fields: Sequence[str], shades: Sequence[float] = ()) -> str:
-        each = (
-            _html_cell(tag, field, k < table.words, shade)
-            for k, (field, shade) in enumerate(zip_longest(fields, [0.0] * table.words + list(shades), fillvalue=0.0))
-        )
+        shades = [0.0] * table.words + [*(shades or [0.0] * len(fields))]
+        each = (_html_cell(tag, text, k < table.words, shades[k]) for k, text in enumerate(fields))
         return f"<tr>{''.join(each)}</tr>"
 
     head = f"<thead>{row('th', table.headers)}</thead>" if any(table.headers) else ""
     body = "".join(row("td", *each) for each in zip_longest(table.lines, table.shades, fillvalue=()))
-    title = f"<figcaption>{html.escape(_cell(table.caption))}</figcaption>" if table.caption else ""
+    title = f"<figcaption>{html.escape(cut_line(table.caption, CELL))}</figcaption>" if table.caption else ""
     wide = ' class="wide"' if table.is_wide else ""
     return f'<figure{wide}>{title}<div class="scroll"><table>{head}<tbody>{body}</tbody></table></div></figure>'
 
@@ -159,7 +148,7 @@ def _html_table(table: Table) -> str:
 def _html_cell(tag: str, text: str, is_word: bool, shade: float) -> str:
     kind = "bar word" if text and {*text} <= BLOCKS else "word" if is_word else ""
     more = f' class="{kind}"' * bool(kind) + f' style="background:rgb(42 127 192/{shade:.2f})"' * bool(shade)
-    return f"<{tag}{more}>{html.escape(_cell(text))}</{tag}>"
+    return f"<{tag}{more}>{html.escape(cut_line(text, CELL))}</{tag}>"
 
 
 def png_uri(image: np.ndarray) -> str:
@@ -184,7 +173,7 @@ def markdown_of(page: Page) -> str:
     parts = [f"# {_plain(page.title)}", *map(_plain, page.answer)]
     for heading, blocks in page.sections.items():
         parts += [f"## {heading}", *map(_markdown_block, blocks)]
-    return "\n\n".join([*parts, _version()]) + "\n"
+    return "\n\n".join([*parts, MADE_BY]) + "\n"
 
 
 def _markdown_block(block: Block) -> str:
@@ -198,7 +187,7 @@ def _markdown_block(block: Block) -> str:
 
 
 def _markdown_table(caption: str, headers: Sequence[str], lines: Iterable[Sequence[str]]) -> str:
-    rows = [[_plain(_cell(field)) for field in line] for line in (headers, *lines)]
+    rows = [[_plain(cut_line(field, CELL)) for field in line] for line in (headers, *lines)]
     text = "\n".join(f"| {' | '.join(row)} |" for row in [rows[0], ["---"] * len(headers), *rows[1:]])
     return f"{_plain(caption)}\n\n{text}" if caption else text
 
@@ -210,7 +199,7 @@ def _plain(text: str) -> str:
 
 def json_of(page: Page) -> str:
     """Return the page as JSON."""
-    return json.dumps({**vars(page), "made_by": _version()}, indent=1, default=vars) + "\n"
+    return json.dumps({**vars(page), "made_by": MADE_BY}, indent=1, default=vars) + "\n"
 
 
 WRITERS: dict[str, Callable[[Page], str]] = {".html": html_of, ".md": markdown_of, ".json": json_of}

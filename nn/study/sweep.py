@@ -1,27 +1,47 @@
 """--sweep: train one network after another as a plan says, and write a line of figures for each.
 
-plan.py reads the plan, entry.py runs it for one network, results.py keeps the figures. Each entry runs
-in a process of its own: what it needs in memory is its own, and whatever ends it ends only it.
+plan.py reads the plan, results.py keeps the figures. Each entry of a plan runs in a process of its own: what it needs
+in memory is its own, and whatever ends it ends only it.
 """
 
 from __future__ import annotations
 
 import os
+import resource
 import signal
 import subprocess
 import sys
 from collections.abc import Callable
+from datetime import datetime, timezone
 from pathlib import Path
 
+import numpy as np
+
+from .. import __version__
+from ..backends import TRAITS, resolve
+from ..data.loading import split_seed_of
+from ..data.records import check_free, network_bytes
+from ..data.source import relative_to
+from ..ds import load, split_holdout
+from ..layers import parse
+from ..nn import Network
+from ..settings.flags import DEFAULTS, FLAGS
 from ..terminal import tables
-from ..utils import UsageError
-from .entry import load_data, run_entry
-from .plan import Entry, read_plan
-from .results import COLUMNS, OK, RESULTS, collect, read_results
+from ..terminal.config import flag_value
+from ..test import test
+from ..train import train
+from ..utils import NnError, UsageError, default_threads
+from ..watch.callbacks import Callback
+from . import solar
+from .bench import median_seconds, timed
+from .plan import Entry, flag_names, network_facts, read_plan
+from .results import COLUMNS, INFERENCE_ROWS, OK, RESULTS, collect, read_results
 
 __all__ = ["COLUMNS", "OK", "Entry", "collect", "load_data", "read_plan", "read_results", "report", "sweep"]
 
 STOPPED = {code for signum in (signal.SIGINT, signal.SIGTERM) for code in (-signum, 128 + signum)}
+MOST_RECORDED = 20_000  # batches whose times are noted one by one
+INFERENCE_SECONDS = 0.2  # to measure calls of predict with some number of rows
 
 
 def sweep(plan: str, results: str, say: Callable[[str], None] | None = None) -> list[dict]:
@@ -84,3 +104,139 @@ def report(rows: list[dict]) -> None:
         status = "" if row["status"] == OK else row["status"]
         lines.append([row["layers"].replace(":relu", ""), f"{row['backend']}", *figures, status])
     tables.table(headers, lines, left=2)
+
+
+# ---------------------------------------------------------------- one entry
+
+
+def load_data(data: dict, folder: Path):
+    """Return (training data, test data or None) of a plan's `data`; see DATA_KEYS."""
+    if "path" in data:
+        paths = data["path"], data.get("test")
+        given = {"target": data["target"]} if "target" in data else {}
+        return (load(relative_to(folder, path), **given) if path else None for path in paths)
+    if "clouds" in data:
+        try:
+            series = solar.clouds(**data["clouds"])
+        except TypeError as error:
+            raise UsageError(f"data: clouds: {error}; its keys are rows, stations, seed and step") from error
+    else:
+        stations = data.get("stations")
+        series = solar.read_series(str(folder / data["series"]), stations and str(folder / stations))
+    more = {key: data[key] for key in ("wanted", "horizon", "test_share") if key in data}
+    return solar.forecast(series, data.get("form", "table"), **more)
+
+
+def run_entry(entry: Entry) -> dict:
+    """Train and measure one entry; the line of results. Whatever keeps it from running is its `status`."""
+    row = entry.facts()
+    try:
+        row |= {**_measure(entry), "status": OK}
+    except (NnError, MemoryError) as error:
+        row["status"] = str(error) or "out of memory"
+    row |= {"nn": __version__, "numpy": np.__version__, "python": sys.version.split()[0]}
+    return row | {"when": datetime.now(timezone.utc).isoformat(timespec="seconds")}
+
+
+def _measure(entry: Entry) -> dict:
+    """Load, train, time and test an entry; returns its columns of the results.
+
+    It is trained on all rows where there are test data; single batches are timed where that costs nothing.
+    """
+    _check_values(entry)
+    settings, (of_network, of_training) = entry.settings, flag_names()
+    options = {key: value for key, value in settings.items() if key in of_training}
+    batch, epochs = (options.get(key, DEFAULTS[key]) for key in ("batch_number", "epochs"))
+    ds, test_ds = load_data(settings["data"], entry.folder)
+    if "batches" in settings:
+        ds = ds.of_rows(slice(settings["batches"] * batch))
+    backend = resolve(settings.get("backend", "auto"))
+    _check_memory(parse(settings["layers"]), settings.get("dtype", "float32"), batch, ds, backend)
+    net = Network(**{"task": ds.task} | {key: value for key, value in settings.items() if key in of_network})
+    net.expect_batches(batch)
+    if net.traits.times_single_batches:
+        net.engine.record(min(epochs * -(-ds.rows // batch), MOST_RECORDED))
+    held_out, times = {"holdout": 0.0} if test_ds is not None else {}, _EpochTimes()
+    result = train(net, ds, **held_out, **options, callback=times)
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    return {
+        "layers": net.spec,
+        **network_facts(net.layers),
+        "rows": result["rows"],
+        "inputs": net.inputs,
+        "batch_number": batch,
+        "epochs": result["epochs"],
+        "backend": net.backend,
+        "engine": net.engine.describe(),
+        "device": net.engine.device_name(),
+        "cores": default_threads(),
+        "threads": net.engine.threads,  # that it may use; a small batch is not worth all of them
+        "threads_used": result["threads"],
+        "dtype": net.dtype,
+        "train_s": result["seconds"],
+        "epoch_s": result["seconds"] / result["epochs"],
+        **_batch_times(net.engine, times),
+        **{f"infer_{n}_ms": 1e3 * _inference(net, ds.x, n) for n in INFERENCE_ROWS},
+        "network_bytes": net.engine.bytes(),
+        "peak_bytes": peak if sys.platform == "darwin" else 1024 * peak,
+        "loss": result["loss"][-1],
+        **_errors(net, ds, test_ds),
+    }
+
+
+def _check_values(entry: Entry) -> None:
+    """Raise UsageError for a flag that there is not, or a value that its flag cannot have."""
+    for key in entry.settings:
+        if key not in {*set().union(*flag_names()), "data", "batches"}:
+            raise UsageError(f"--{key}: this version of nn has no such flag")
+    for flag in FLAGS:
+        value = entry.settings.get(flag.name)
+        if value is not None and value is not False:
+            flag_value(entry.plan, flag, value)
+
+
+def _check_memory(layers, dtype: str, batch: int, ds, backend: str) -> None:
+    """Raise NnError where the host's memory cannot hold the training: the system would end the process."""
+    copies, rows = 2, 0  # the network's own, and one on the way from the engine
+    if TRAITS[backend].on_host:
+        copies, rows = copies + 4, 2 * batch  # parameters, gradients, two moments; values and their gradients
+    largest = max(layer.parameters for layer in layers)
+    needed = network_bytes(layers, dtype, copies, rows) + np.dtype(dtype).itemsize * ds.x.size + 8 * largest
+    check_free(needed, "does not fit: the network and its data", "use a smaller one")
+
+
+class _EpochTimes(Callback):
+    """Keeps each epoch's time for a batch."""
+
+    def __init__(self):
+        self.batch_ms: list[float] = []
+
+    def epoch(self, epoch, epochs, loss, val_loss, seconds, us_per_batch) -> None:
+        """See Callback.epoch."""
+        self.batch_ms.append(us_per_batch / 1e3)
+
+
+def _batch_times(engine, epochs: _EpochTimes) -> dict:
+    """Return median and 95th percentile of a batch in milliseconds, of the epochs' means on a GPU.
+
+    On a GPU nothing waits for a single batch. The first epoch also prepares the engine; it does not count if there
+    are others.
+    """
+    times = [1e3 * (max(s.end for s in steps) - min(s.begin for s in steps)) for steps in engine.recorded()]
+    times = times or epochs.batch_ms[1:] or epochs.batch_ms
+    return {"batch_ms": float(np.median(times)), "batch_p95_ms": float(np.percentile(times, 95))}
+
+
+def _inference(net, x, rows: int) -> float:
+    """Return the median seconds of a call of predict for `rows` rows."""
+    some = x[np.arange(rows) % len(x)]
+    return median_seconds(timed(lambda: net.predict(some)), INFERENCE_SECONDS)
+
+
+def _errors(net, ds, test_ds) -> dict:
+    """Return the errors on the test data, or on the rows held out, or on all rows."""
+    if test_ds is None:
+        rows = split_holdout(ds, net.holdout, split_seed_of(net))[1]
+        test_ds = ds.of_rows(rows) if len(rows) else ds
+    figures = test(net, test_ds)
+    return {name: figures.get(name) for name in ("rmse", "mae", "r2", "skill", "accuracy")}

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable
 from dataclasses import replace
 
 import numpy as np
 
 from ..backends import TRAITS
+from ..utils import cut_line
 from .chart import Axis, Line, Plot
 from .page import Page, Table
 from .results import INFERENCE_ROWS, OK
@@ -110,9 +110,29 @@ def pictures_of(rows: list[dict]) -> list[Plot]:
     """Return the pictures for which these results hold enough figures; perhaps none."""
     rows = [row for row in rows if row["status"] == OK]
     processors = len({row["device"] for row in rows if TRAITS[row["backend"]].on_host})
-    rows = [row | {"engine": _engine_name(row, processors > 1)} for row in rows]
-    makers = (_training_time, _batch_sizes, _depths, _inference, _speed_ups, _errors, _memory)
-    return [plot for make in makers for plot in make(rows)]
+    rows = [row | {"engine": _engine_name(row, processors > 1), "structure": _structure(row)} for row in rows]
+    dense = [row for row in rows if row["kind"] == "dense"]
+    counts = Counter(row["batch_number"] for row in dense)
+    batch = max(counts, key=lambda size: (counts[size], size), default=0)  # that most have
+    usual = [row for row in dense if row["batch_number"] == batch]
+    calls = [row | {"call": n, "ms": row[f"infer_{n}_ms"]} for row in rows for n in INFERENCE_ROWS]
+    for row in rows:
+        row |= {"row_us": 1e3 * row["batch_ms"] / row["batch_number"], "MB": row["network_bytes"] / 1e6}
+    training, calling = Axis("training time of a row (µs)", True), Axis("time of a call of predict (ms)", True)
+    error, memory = Axis("RMSE on test rows (unit of the target)"), Axis("memory of the network in training (MB)", True)
+    time = Axis(f"time of a batch of {batch:.0f} rows (ms)", True)
+    return [
+        *_lines("training-time", "Training dense networks", usual, "parameters", "batch_ms", PARAMETERS, time),
+        *_lines("batch-size", "Training {}", rows, "batch_number", "row_us", Axis("batch size (rows)", True), training,
+                by="layers"),
+        *_lines("width-depth", "Width and depth, {}", [row for row in usual if row["depth"]], "parameters", "batch_ms",
+                PARAMETERS, time, "structure", by="engine"),
+        *_lines("inference", "Inference of {}", calls, "call", "ms", Axis("rows in a call", True), calling,
+                by="layers"),
+        *_speed_ups(rows),
+        *_lines("error", "Error after training", rows, "parameters", "rmse", PARAMETERS, error, "structure"),
+        *_lines("memory", "Memory", rows, "parameters", "MB", PARAMETERS, memory, "backend", look="dots"),
+    ]  # fmt: skip
 
 
 def _engine_name(row: dict, with_device: bool) -> str:
@@ -125,104 +145,41 @@ def _engine_name(row: dict, with_device: bool) -> str:
     return ", ".join(words + [row["dtype"]] * (row["dtype"] != "float32"))
 
 
-def _grouped(rows: Iterable[dict], name: str | Callable, x: str, y: str | Callable) -> dict:
-    """Return {name: {x: [y, ...]}} of the rows that have both; name and y are columns or functions of a row."""
-    groups: dict = defaultdict(lambda: defaultdict(list))
-    for row in rows:
-        key, value = (column(row) if callable(column) else row[column] for column in (name, y))
-        if row[x] is not None and value is not None:
-            groups[key][row[x]].append(value)
-    return groups
+def _structure(row: dict) -> str:
+    return "convolutional" if row["kind"] == "cnn" else f"{row['depth']:.0f} hidden layer{'s' * (row['depth'] != 1)}"
 
 
-def _lines(name: str, panels: list[tuple[str, dict]], x: Axis, y: Axis, look: str = "line") -> list[Plot]:
-    """Return a plot for each (title, groups {name: {x: [y, ...]}}), with the same axes: lines through the medians, or
-    each point; a group looks the same in all."""
-    names = sorted({group for _, groups in panels for group in groups})
+def _lines(
+    name: str, title: str, rows: list[dict], x: str, y: str, x_axis: Axis, y_axis: Axis, group: str = "engine", *,
+    by: str | None = None, look: str = "line",
+) -> list[Plot]:  # fmt: skip
+    """Return a plot of column y by x: for each group of rows a line through the medians, or each point.
+
+    by: a column, of a few of whose values there is a plot each, with axes and looks alike. A plot without any line from
+    one place to another is left out.
+    """
+    panels: dict = defaultdict(lambda: defaultdict(lambda: defaultdict(list)))
+    for row in sorted(rows, key=lambda row: row["parameters"]):
+        if row[x] is not None and row[y] is not None:
+            panels[by and row[by]][row[group]][row[x]].append(row[y])
+    panels = {of: groups for of, groups in panels.items() if any(len(points) > 1 for points in groups.values())}
+    names = sorted({group for groups in panels.values() for group in groups})
     plots = []
-    for place, (title, groups) in enumerate(panels):
+    for place, of in enumerate(_spread(list(panels), SMALL_MULTIPLES)):
         lines = []
-        for group, points in sorted(groups.items()):
-            each = ((v, [float(np.median(own))] if look == "line" else own) for v, own in sorted(points.items()))
-            xs, ys = zip(*((v, one) for v, own in each for one in own), strict=True)
-            lines.append(Line(group, xs, ys, look, names.index(group)))
-        plots.append(Plot(name if not place else f"{name}-{place + 1}", title, x, y, lines))
-    return _on_one_scale(plots)
-
-
-def _on_one_scale(plots: list[Plot]) -> list[Plot]:
-    """Return plots, of positive numbers, whose axes have the same ends."""
-    for axis, values_of in (("x", lambda line: line.x), ("y", lambda line: line.y)):
-        values = [v for plot in plots for line in plot.lines for v in values_of(line) if v > 0]
+        for own, points in sorted(panels[of].items()):
+            each = [(v, [float(np.median(ys))] if look == "line" else ys) for v, ys in sorted(points.items())]
+            xs, ys = zip(*((v, one) for v, some in each for one in some), strict=True)
+            lines.append(Line(own, xs, ys, look, names.index(own)))
+        called = name if not place else f"{name}-{place + 1}"
+        plots.append(Plot(called, title.format(_short(of or "")), replace(x_axis), replace(y_axis), lines))
+    for axis in ("x", "y"):  # of the same ends
+        values = [v for plot in plots for line in plot.lines for v in getattr(line, axis) if v > 0]
         if len(plots) > 1 and values and min(values) < max(values):
             room = (max(values) / min(values)) ** 0.04
             for plot in plots:
-                setattr(plot, axis, replace(getattr(plot, axis), ends=(min(values) / room, max(values) * room)))
+                getattr(plot, axis).ends = min(values) / room, max(values) * room
     return plots
-
-
-# ---------------------------------------------------------------- a sweep
-
-
-def _of_usual_batch(rows: list[dict]) -> tuple[list[dict], Axis]:
-    """Return the dense networks with the batch size that most have, and the axis of their training times."""
-    dense = [row for row in rows if row["kind"] == "dense"]
-    counts = Counter(row["batch_number"] for row in dense)
-    batch = max(counts, key=lambda size: (counts[size], size), default=0)
-    label = f"time of a batch of {batch:.0f} rows (ms)"
-    return [row for row in dense if row["batch_number"] == batch], Axis(label, True)
-
-
-def _training_time(rows: list[dict]) -> list[Plot]:
-    rows, axis = _of_usual_batch(rows)
-    groups = _grouped(rows, "engine", "parameters", "batch_ms")
-    if not any(len(points) > 1 for points in groups.values()):
-        return []
-    return _lines("training-time", [("Training dense networks", groups)], PARAMETERS, axis)
-
-
-def _batch_sizes(rows: list[dict]) -> list[Plot]:
-    chosen = _by_network(rows, lambda own: len({row["batch_number"] for row in own}) > 1)
-    panels = [(f"Training {title}", _grouped(own, "engine", "batch_number", _row_us)) for title, own in chosen]
-    axes = Axis("batch size (rows)", True), Axis("training time of a row (µs)", True)
-    return _lines("batch-size", panels, *axes)
-
-
-def _row_us(row: dict) -> float:
-    return 1e3 * row["batch_ms"] / row["batch_number"]
-
-
-def _depths(rows: list[dict]) -> list[Plot]:
-    rows, axis = _of_usual_batch([row for row in rows if row["depth"]])
-    depths = defaultdict(set)
-    for row in rows:
-        depths[row["engine"]].add(row["depth"])
-    engines = sorted((name for name in depths if len(depths[name]) > 1), key=lambda name: -len(depths[name]))
-    panels = []
-    for engine in sorted(engines[:SMALL_MULTIPLES]):
-        own = [row for row in rows if row["engine"] == engine]
-        panels.append((f"Width and depth, {engine}", _grouped(own, _structure, "parameters", "batch_ms")))
-    return _lines("width-depth", panels, PARAMETERS, axis)
-
-
-def _inference(rows: list[dict]) -> list[Plot]:
-    panels = []
-    for title, own in _by_network(rows):
-        calls = [row | {"call": n, "ms": row[f"infer_{n}_ms"]} for row in own for n in INFERENCE_ROWS]
-        panels.append((f"Inference of {title}", _grouped(calls, "engine", "call", "ms")))
-    return _lines("inference", panels, Axis("rows in a call", True), Axis("time of a call of predict (ms)", True))
-
-
-def _errors(rows: list[dict]) -> list[Plot]:
-    groups = _grouped(rows, _structure, "parameters", "rmse")
-    panels = [("Error after training", groups)] if sum(map(len, groups.values())) > 1 else []
-    return _lines("error", panels, PARAMETERS, Axis("RMSE on test rows (unit of the target)"))
-
-
-def _memory(rows: list[dict]) -> list[Plot]:
-    groups = _grouped(rows, "backend", "parameters", lambda row: row["network_bytes"] / 1e6)
-    panels = [("Memory", groups)] if sum(map(len, groups.values())) > 1 else []
-    return _lines("memory", panels, PARAMETERS, Axis("memory of the network in training (MB)", True), "dots")
 
 
 def _speed_ups(rows: list[dict]) -> list[Plot]:
@@ -236,15 +193,14 @@ def _speed_ups(rows: list[dict]) -> list[Plot]:
             lines.append(Line(name, list(medians), [first * medians[first] / ms for ms in medians.values()]))
         if lines:
             lines.append(Line("ideal", [1, most], [1, most], "rule"))
-            axes = Axis(title, step=1), Axis("speed-up (times)")
-            plots.append(Plot(f"speed-up-{unit}", f"Several {title}", *axes, lines))
+            plots.append(Plot(f"speed-up-{unit}", f"Several {title}", Axis(title), Axis("speed-up (times)"), lines))
     return plots
 
 
 def _scaling(rows: list[dict], unit: str) -> dict:
     """Return {name: {threads or GPUs: [milliseconds, ...]}} of some networks that ran on several numbers."""
     groups = defaultdict(lambda: defaultdict(list))
-    for row in rows:
+    for row in sorted(rows, key=lambda row: (row["parameters"], row["batch_number"])):
         count = _count(row[unit]) or int(unit == "gpus")  # without --gpus: one GPU
         if count and (unit == "gpus") != TRAITS[row["backend"]].on_host:
             key = (row["layers"], row["batch_number"], row["backend"], row["distribute"], row["device"])
@@ -254,39 +210,20 @@ def _scaling(rows: list[dict], unit: str) -> dict:
         if distribute and 1 in alone:
             groups[layers, batch, backend, distribute, device].setdefault(1, alone[1])
     groups = {key: points for key, points in groups.items() if len(points) > 1}
-    sizes = {row["layers"]: row["parameters"] for row in rows}
-    networks = sorted({key[:2] for key in groups}, key=lambda key: (sizes[key[0]], key[1]))
-    networks = _spread(networks, MOST_NETWORKS)
-    order = sorted(groups, key=lambda key: tuple(map(str, key[2:])))
-    groups = {key: groups[key] for network in networks for key in order if key[:2] == network}
+    networks = _spread(list(dict.fromkeys(key[:2] for key in groups)), MOST_NETWORKS)
     backends, devices = (len({key[at] for key in groups}) > 1 for at in (2, 4))
     named = {}
     for (layers, batch, backend, distribute, device), points in groups.items():
-        more = [backend] * backends + [distribute] * bool(distribute) + [device] * devices
-        named[", ".join([f"{_short(layers)}, batch {batch:.0f}", *more])] = points
+        if (layers, batch) in networks:
+            more = [backend] * backends + [distribute] * bool(distribute) + [device] * devices
+            named[", ".join([f"{_short(layers)}, batch {batch:.0f}", *more])] = points
     return named
 
 
 def _count(value) -> int:
     """Return the number of GPUs or threads that `2`, 2.0 or the list `0,2` means."""
-    if value in (None, ""):
-        return 0
-    text = str(value)
+    text = str(value or 0)
     return len([part for part in text.split(",") if part]) if "," in text else int(float(text))
-
-
-def _structure(row: dict) -> str:
-    if row["kind"] == "cnn":
-        return "convolutional"
-    return f"{row['depth']:.0f} hidden layer{'s' * (row['depth'] != 1)}"
-
-
-def _by_network(rows: list[dict], wanted: Callable = len) -> list[tuple[str, list[dict]]]:
-    """Return (title, rows) of some networks, from the smallest to the largest of those whose rows are wanted."""
-    networks: dict = defaultdict(list)
-    for row in sorted(rows, key=lambda row: row["parameters"]):
-        networks[row["layers"]].append(row)
-    return _spread([(_short(layers), own) for layers, own in networks.items() if wanted(own)], SMALL_MULTIPLES)
 
 
 def _spread(items: list, most: int) -> list:
@@ -296,7 +233,6 @@ def _spread(items: list, most: int) -> list:
     return [items[round(i * (len(items) - 1) / (most - 1))] for i in range(most)]
 
 
-def _short(layers: str) -> str:
-    """Return a network's name in a title: without activations, and cut if it is long."""
-    text = "-".join(item.split(":")[0] for item in layers.split(","))
-    return text if len(text) <= 34 else text[:31] + "..."
+def _short(name: str) -> str:
+    """Return a network's name in a title: without activations; an engine's as it is."""
+    return cut_line("-".join(item.split(":")[0] for item in name.split(",")), 34) if name[:1].isdigit() else name

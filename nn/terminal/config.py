@@ -31,46 +31,35 @@ def read_config(path: str, flag: str = "--config") -> dict:
         raise DataError(f"{path}: byte {error.start} is not UTF-8 text, expected JSON or TOML") from error
     except OSError as error:
         raise InputNotFound(f"{path}: cannot read: {os_reason(error)}; check {flag}") from error
-    text = text.removeprefix("\ufeff")
-    return (_read_json if text.lstrip().startswith("{") else _read_toml)(path, text)
+    return _parsed(path, text.removeprefix("\ufeff"))
 
 
-def _read_json(path: str, text: str) -> dict:
+def _parsed(path: str, text: str) -> dict:
+    try:
+        import tomllib
+    except ImportError:  # Python 3.10
+        import tomli as tomllib
+
     def once(pairs):
         for name, count in Counter(name for name, _ in pairs).items():
             if count > 1:
                 raise UsageError(f"{path}: key {name} appears twice; remove one")
         return dict(pairs)
 
+    where, expected = "", "the values of flags"
     try:
-        return json.loads(text, object_pairs_hook=once)
-    except json.JSONDecodeError as error:
-        reason = error.msg[:1].lower() + error.msg[1:]
-        raise DataError(f"{path}, row {error.lineno}, column {error.colno}: {reason}, expected JSON") from error
-    except ValueError as error:
-        raise DataError(f"{path}: a number of thousands of digits, expected the values of flags") from error
-    except RecursionError as error:
-        raise _too_deep(path) from error
-
-
-def _read_toml(path: str, text: str) -> dict:
-    try:
-        import tomllib
-    except ImportError:  # Python 3.10
-        import tomli as tomllib
-    try:
+        if text.lstrip().startswith("{"):
+            return json.loads(text, object_pairs_hook=once)
         return tomllib.loads(text)
+    except json.JSONDecodeError as error:
+        where, reason, expected = f", row {error.lineno}, column {error.colno}", error.msg, "JSON"
     except tomllib.TOMLDecodeError as error:
-        reason = str(error)[:1].lower() + str(error)[1:]
-        raise DataError(f"{path}: {reason}, expected JSON or TOML such as epochs = 20") from error
-    except ValueError as error:
-        raise DataError(f"{path}: a number of thousands of digits, expected the values of flags") from error
-    except RecursionError as error:
-        raise _too_deep(path) from error
-
-
-def _too_deep(path: str) -> DataError:
-    return DataError(f"{path}: nested too deeply, expected flags and their values")
+        reason, expected = str(error), "JSON or TOML such as epochs = 20"
+    except ValueError:
+        reason = "a number of thousands of digits"
+    except RecursionError:
+        reason, expected = "nested too deeply", "flags and their values"
+    raise DataError(f"{path}{where}: {reason[:1].lower()}{reason[1:]}, expected {expected}")
 
 
 def apply_config(given: SimpleNamespace) -> None:

@@ -100,9 +100,16 @@ def comparison_lines(found: dict) -> list[list[str]]:
 
 def facts_of(net) -> dict[str, str]:
     """Return what people are told of a network, by its name; empty where there is nothing to tell."""
-    judged, weighted = "validation loss" if "val_metric" in net.history else "held-out loss", []
-    for own in net.members:
-        weighted += [layer for layer in own.layers if layer.weight_shape and not layer.columns]
+    judged = "validation loss" if "val_metric" in net.history else "held-out loss"
+    each = [
+        sum(layer.outputs * layer.fan_in for layer in own.layers if layer.weight_shape and not layer.columns)
+        for own in net.members
+    ]
+    of_training = sum(3 * n * len(own.history["loss"]) for n, own in zip(each, net.members, strict=True))  # and back
+    networks, weights = "", net.member_weights
+    if len(net.members) > 1:
+        networks = f"{len(net.members)}, seeds {listed([str(member.seed) for member in net.members])}"
+        networks += f", weights {listed([f'{weight:g}' for weight in weights])}" if len(set(weights)) > 1 else ""
     losses = [("loss", net.history["loss"]), (judged, net.history["val_loss"])]
     trained = [f"{len(net.history['loss'])} epochs"] + [f"{name} {each[-1]:.6g}" for name, each in losses if each]
     return {
@@ -116,20 +123,10 @@ def facts_of(net) -> dict[str, str]:
         "threshold": f"{net.threshold:g}" if net.task == "binary" else "",
         "temperature": f"{net.temperature:g}" if net.temperature != 1 else "",
         "seed": str(net.seed),
-        "networks": _networks(net),
+        "networks": networks,
         "layers": "; ".join(counted(member.spec for member in net.members)),
         "parameters": f"{sum(member.parameter_count for member in net.members):,}",
-        "multiply-adds": f"{sum(layer.outputs * layer.fan_in for layer in weighted):,} a prediction",
+        "multiply-adds": f"{sum(each):,} a prediction" + f", {of_training:,} a row of training" * bool(of_training),
         "hold-out": f"{net.holdout:g}",
         "trained": ", ".join(trained) if len(trained) > 1 else "",
     }
-
-
-def _networks(net) -> str:
-    """Return how many networks a model has, their seeds and, unless they are all alike, their weights."""
-    if len(net.members) == 1:
-        return ""
-    text = f"{len(net.members)}, seeds {listed([str(member.seed) for member in net.members])}"
-    if len(set(net.member_weights)) > 1:
-        text += f", weights {listed([f'{weight:g}' for weight in net.member_weights])}"
-    return text

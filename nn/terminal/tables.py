@@ -362,7 +362,7 @@ def importance_report(found: dict, curves: dict, net) -> None:
     columns = [*zip(found["names"], found["mean"], found["low"], found["high"], strict=True)]
     for column, mean, low, high in columns[:MOST_COLUMNS]:
         bar = "#" * round(BAR * max(mean, 0.0) / most) if most else ""
-        rows.append([column, bar, f"{mean:.4f}", f"{low:.4f} to {high:.4f}"])
+        rows.append([cut_line(column, 80), bar, f"{mean:.4f}", f"{low:.4f} to {high:.4f}"])
     title = f"{name} {number_text(found['baseline'])}; what it loses without a column"
     table(["column", "", "lost", INTERVAL], rows, title, 2)
     if len(columns) > MOST_COLUMNS:
@@ -371,14 +371,14 @@ def importance_report(found: dict, curves: dict, net) -> None:
     for column, points in curves.items():
         if net.outputs == 1 and points:
             told = [points[0], points[-1]] if isinstance(points[0][0], float) else points[:4]
-            print(f"{printable(column)}: {printable(of)} " + ", ".join(_point(*point) for point in told))
+            print(f"{cut_line(column, 80)}: {cut_line(of, 80)} " + ", ".join(_point(*point) for point in told))
     for one, other, r in found["correlated"][:3]:
-        pair = printable(f"{one}+{other}")
-        print(f"correlation {r:.2f} of {printable(one)} and {printable(other)}: see both, --group_columns '{pair}'")
+        one, other = cut_line(one, 80), cut_line(other, 80)
+        print(f"correlation {r:.2f} of {one} and {other}: see both, --group_columns '{one}+{other}'")
 
 
 def _point(value, scores: list[float]) -> str:
-    shown = f"{value:g}" if isinstance(value, float) else printable(value or "(missing)")
+    shown = f"{value:g}" if isinstance(value, float) else cut_line(value or "(missing)", 80)
     return f"{scores[0]:.3g} at {shown}"
 
 

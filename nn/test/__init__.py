@@ -1,7 +1,6 @@
 """Test a network on rows, and explain what it predicts by raw columns.
 
     reports.py     the metrics of a network on a data set
-    columns.py     names and raw values of columns; background.py: rows to compare with
     values.py      the value of a prediction that is explained, and rows of which some columns are another row's
     shapley.py     contributions of columns to each prediction; walks.py: rows on the way from one to another
     compare.py     two models on the same rows

@@ -10,13 +10,14 @@ import numpy as np
 from ..core.metrics import check_metric, metric
 from ..data.dataset import Dataset
 from ..data.table_rows import TableRows
+from ..matrix import matmul
 from ..nn_aux import METRICS
-from ..utils import DataError
-from .columns import correlated, groups_of, names_of
+from ..utils import DataError, UsageError, listed
 from .reports import judged
-from .values import Value, scores_of
+from .values import Value, names_of, scores_of
 
 REPEATS = 5
+CORRELATED = 0.9  # from which two columns share what they say
 ALL_ROWS = 4_000  # up to which each repeat takes all rows; of more it takes a part, but for as many at least
 USUAL = {"binary": "roc_auc", "multiclass": "loss", "regression": "rmse"}  # metrics, by task
 CURVES, POINTS, WORDS, AVERAGED = 4, 16, 8, 500  # columns, points of numbers and of words, rows that a point averages
@@ -57,7 +58,7 @@ def importance(
     name, names = metric_name or USUAL[net.task], names_of(net)
     check_metric(name, net.task)
     judge = _Judge(net, ds, name, parts or [(np.arange(ds.rows), None)])
-    groups = groups_of(names, group_columns)
+    groups = _groups_of(names, group_columns)
     lost = np.empty((repeats, len(groups)))
     for repeat in range(repeats):
         rng = np.random.default_rng([seed, repeat])
@@ -71,7 +72,45 @@ def importance(
     told = [values[order].tolist() for values in (mean, mean - spread, mean + spread)]
     called = [groups[k][0] for k in order]
     baseline, rows = judge.metric(judge.all, judge.scores), sum(map(len, judge.all))
-    return Importance(name, baseline, rows, called, *told, correlated(ds.x, names))
+    return Importance(name, baseline, rows, called, *told, _correlated(ds.x, names))
+
+
+def _groups_of(names: Sequence[str], text: str | None) -> list[tuple[str, list[int]]]:
+    """Return (name, columns) of what importance is told of: each column, then each group of `a+b,c+d`.
+
+    Raises UsageError for a column that is no input.
+    """
+    found = [(name, [index]) for index, name in enumerate(names)]
+    for group in text.split(",") if text else ():
+        columns = group.split("+")
+        unknown = [name for name in columns if name not in names]
+        if unknown:
+            raise UsageError(f"--group_columns {group}: {unknown[0]} is no input of the model: {listed(names)}")
+        found.append((group, [names.index(name) for name in columns]))
+    return found
+
+
+def _columns_of(x):
+    """Return the raw columns of rows."""
+    return TableRows.of(x.reshape(len(x), -1) if isinstance(x, np.ndarray) else x).columns
+
+
+def _correlated(x, names: Sequence[str]) -> list[tuple[str, str, float]]:
+    """Return pairs of columns of numbers whose correlation is at least 0.9, strongest first, with it; a gap is as the
+    mean."""
+    places, each = [], []
+    for place, column in enumerate(_columns_of(x)):
+        values = np.asarray(column.values if column.reads == "number" else [], np.float64)
+        known = np.isfinite(values)
+        if known.any():
+            values = np.where(known, values - values[known].mean(), 0.0)
+            places.append(place)
+            each.append(values / (np.sqrt((values**2).sum()) or 1.0))
+    if not each:
+        return []
+    r = matmul(np.array(each), np.array(each).T)  # NumPy's own would end the process where a limit leaves no memory
+    strong = np.argwhere(np.tril(np.abs(r) >= CORRELATED, -1))
+    return sorted(((names[places[a]], names[places[b]], float(r[a, b])) for a, b in strong), key=lambda p: -abs(p[2]))
 
 
 class _Judge:
@@ -99,11 +138,9 @@ class _Judge:
         """Return scores of all rows, where the chosen ones of each part have exchanged the values of columns."""
         scores = self.scores.copy()
         for own, (rows, value, read) in zip(chosen, self.parts, strict=True):
-            kept = np.ones((1, value.columns), bool)
-            kept[:, columns] = False
             donors = rng.permutation(own)
-            mixed = value.mixed(kept, [each[own] for each in read], [each[donors] for each in read])
-            scores[rows[own]] = scores_of(self.net, value.of(mixed))
+            values = value.mixed(columns, [each[own] for each in read], [each[donors] for each in read])
+            scores[rows[own]] = scores_of(self.net, values)
         return scores
 
     def metric(self, chosen, scores: np.ndarray) -> float:
@@ -126,12 +163,9 @@ def curves(net, x, names: Sequence[str], seed: int = 0) -> dict[str, list[tuple[
     value, found = Value(net), {}
     read = value.read(x[np.sort(averaged)])
     for name in [name for name in names if name in known][:CURVES]:
-        column = known.index(name)
-        kept = np.ones((1, value.columns), bool)
-        kept[:, column] = False
-        found[name] = []
+        column, found[name] = known.index(name), []
         for told, row in _points(x, column):
-            scores = scores_of(net, value.of(value.mixed(kept, read, value.read(x[row : row + 1]))))
+            scores = scores_of(net, value.mixed([column], read, value.read(x[row : row + 1])))
             found[name].append((told, scores.mean(axis=0).tolist()))
     return found
 
@@ -143,7 +177,7 @@ def _points(x, column: int) -> list[tuple[object, int]]:
         codes, first, counts = np.unique(x.columns[column].values, return_index=True, return_counts=True)
         found = sorted(zip(-counts, (words[code] for code in codes), first, strict=True))[:WORDS]
         return [(word, int(row)) for _, word, row in found]
-    values = TableRows.of(x.reshape(len(x), -1) if isinstance(x, np.ndarray) else x).columns[column].values
+    values = _columns_of(x)[column].values
     known = np.flatnonzero(values == values)
     if not known.size:
         return []

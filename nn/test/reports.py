@@ -287,12 +287,7 @@ def _check_finite(ds, scores: np.ndarray) -> None:
 def _warn_zero_rates(counts: Counts, threshold: float) -> None:
     """Warn of rates whose denominator is 0, and name the empty row or column of the counts."""
     tp, fp, fn, tn = counts
-    denominators = {
-        "precision": tp + fp,
-        "recall": tp + fn,
-        "f1": 2 * tp + fp + fn,
-        "mcc": mcc_square(counts),
-    }
+    denominators = {"precision": tp + fp, "recall": tp + fn, "f1": 2 * tp + fp + fn, "mcc": mcc_square(counts)}
     rows = {
         f"no row scores {threshold:g} or more": tp + fp,
         f"no row scores below {threshold:g}": fn + tn,

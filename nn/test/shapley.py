@@ -3,28 +3,30 @@
 The worth of a coalition of columns is the mean value of rows that have the row's values in these columns and those of a
 background row in the others. With few columns all coalitions are computed. With more, each background row has a
 permutation of the columns, by which columns are taken over from the row one after the other, forwards and backwards
-(antithetic): that is exact where columns act alone and in pairs. A step to a column that has the same value in both
-rows changes nothing and is not computed.
+(antithetic): that is exact where columns act alone and in pairs. Both ways need only half of the steps, as each gives
+the value of the opposite coalition too. A step to a column that has the same value in both rows changes nothing and is
+not computed.
 """
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from math import factorial
 
 import numpy as np
 
+from ..data.loading import load_for, training_file
 from ..nn.prediction import rows_of
-from ..utils import UsageError
-from .background import background_rows
-from .columns import names_of, raw_data
-from .values import Value
-from .walks import FirstLayer, Walks
+from ..utils import InputNotFound, UsageError, default_threads
+from .values import Value, names_of, raw_data
+from .walks import Walker
 
+BACKGROUND = 100  # rows
 EXACT = 10**7  # rows computed, up to which all coalitions are
 MOST_COLUMNS = 20  # of all coalitions
-CHECKED = 20  # rows of which a quarter is computed twice, by other permutations, to tell the error
-ROOM = 1 << 14  # rows computed at a time
+CHECKED = 5  # rows computed twice, by other permutations, to tell the error
+ROOM = 1 << 14  # rows computed at a time by a thread
 
 
 @dataclass(frozen=True)
@@ -51,10 +53,25 @@ class Explanation:
         """Return it as a shap.Explanation, for shap's pictures."""
         import shap
 
-        names = self.output_names or None
-        return shap.Explanation(
-            self.values, self.base_values, self.data, feature_names=self.feature_names, output_names=names
-        )
+        names = {"feature_names": self.feature_names, "output_names": self.output_names or None}
+        return shap.Explanation(self.values, self.base_values, self.data, **names)
+
+
+def background_rows(net, source=None, seed: int = 0, model="the model"):
+    """Return at most 100 rows, drawn by the seed, of a file, of other data, or (None) of the training file.
+
+    They are people's data, so that no model file holds them. model: what messages call the model, beside which the
+    training file may be. Raises UsageError where there is none.
+    """
+    if source is None:
+        try:
+            source = training_file(net, model)
+        except (InputNotFound, UsageError) as error:
+            reason = str(error).partition(";")[0]
+            raise UsageError(f"no background rows: {reason}; give some with --background") from None
+    x = source if hasattr(source, "dtype") else load_for(net, source, labelled=False).x
+    chosen = np.random.default_rng(seed).choice(len(x), min(BACKGROUND, len(x)), replace=False)
+    return x[np.sort(chosen)]
 
 
 def explain(net, x, background=None, *, exact: bool = False, seed: int = 0) -> Explanation:
@@ -76,113 +93,111 @@ class Explainer:
     """
 
     def __init__(self, net, background, rows: int, *, exact: bool = False, seed: int = 0):
-        self._value, self._seed, self.error = Value(net), seed, 0.0
-        columns = self._value.columns
+        self._value, self._seed, self._names = Value(net), seed, names_of(net)
+        columns = len(self._names)
         if exact and columns > MOST_COLUMNS:
             raise UsageError(f"--exact: {columns} columns, at most {MOST_COLUMNS} have few enough coalitions; drop it")
         self._others = self._value.read(background)
-        self._keys, self._base = self._value.keys(self._others), self._value.of(self._others)
-        self._first = []
-        for member, place in self._value.placed:
-            first = FirstLayer(member, self._value.readings[place], self._value.engines)
-            self._first.append((place, first, first.added(self._others[place])))
+        self._base, engines = self._value.of(self._others), []
+        self._walkers = []
+        for member, k in zip(self._value.members, self._value.reading_of, strict=True):
+            walker = Walker(member, self._value.readings[k], engines)
+            self._walkers.append((k, walker, walker.added(self._others[k])))
         self._is_exact = exact or 2**columns * rows * len(self._base) <= EXACT
-        self._is_checked = self._is_exact
+        self.error: float | None = 0.0 if self._is_exact else None
 
     def explain(self, x) -> Explanation:
         """Return the explanation of some rows, as `Dataset.x` has them."""
-        value, net, rows = self._value, self._value.net, self._value.read(x)
-        whole = value.of(rows)
-        values = self._by_coalitions(rows, whole) if self._is_exact else self._by_permutations(rows, whole, self._seed)
-        if not self._is_checked:
-            again = self._by_permutations(rows, whole[: -(-min(CHECKED, len(whole)) // 4)], self._seed + 1)
-            self.error, self._is_checked = float(np.sqrt(np.mean((again - values[: len(again)]) ** 2) / 2)), True
+        net, rows = self._value.net, self._value.read(x)
+        whole = self._value.of(rows)
+        values = self._contributions(rows, whole, self._seed)
+        if self.error is None:
+            again = self._contributions(rows, whole[:CHECKED], self._seed + 1)
+            self.error = float(np.sqrt(np.mean((again - values[:CHECKED]) ** 2) / 2))
         means = np.broadcast_to(self._base.mean(axis=0), whole.shape)
         outputs = list(net.classes or []) if net.task == "multiclass" else list(net.targets or [])
         if net.outputs == 1:
             values, means, outputs = values[:, :, 0], means[:, 0], []
-        return Explanation(values, means, raw_data(x), names_of(net), self.error, outputs)
+        return Explanation(values, means, raw_data(x), self._names, self.error, outputs)
 
+    def _contributions(self, rows: list[np.ndarray], whole: np.ndarray, seed: int) -> np.ndarray:
+        """Return Shapley values (rows, columns, outputs) of the first rows. whole: their values."""
+        count, columns = len(self._base), len(self._names)
+        order = np.tile(np.arange(columns, dtype=np.int32), (count, 1))
+        order = np.random.default_rng(seed).permuted(order, axis=1)
+        some = 1 if self._is_exact else max(1, ROOM // (2 * count * columns))
 
-    def _walked(self, rows: list[np.ndarray], walks: list[Walks], others: slice = slice(None)) -> np.ndarray:
-        """Return the values of all steps that change a row: walks to each of the rows, from some background rows."""
-        return self._value.combined([
-            first.outputs(first.added(rows[place]), added[others], walks) for place, first, added in self._first
-        ])  # fmt: skip
+        def of_rows(first: int) -> np.ndarray:
+            values = whole[first : first + some]
+            own = [each[first : first + len(values)] for each in rows]
+            return self._by_coalitions(own, values) if self._is_exact else self._by_order(own, values, order)
 
-    # ---- all coalitions
+        with ThreadPoolExecutor(self._value.net.threads or default_threads()) as workers:
+            found = list(workers.map(of_rows, range(0, len(whole), some)))
+        return np.concatenate(found) if found else np.empty((0, columns, whole.shape[1]))
 
-    def _by_coalitions(self, rows: list[np.ndarray], whole: np.ndarray) -> np.ndarray:
-        """Return Shapley values (rows, columns, outputs) by all coalitions of columns. whole: the rows' values."""
-        columns, count = self._value.columns, len(rows[0])
+    def _by_coalitions(self, own: list[np.ndarray], whole: np.ndarray) -> np.ndarray:
+        """Return Shapley values (1, columns, outputs) of a row by all coalitions of columns.
+
+        From each background row a walk in the order of a Gray code passes half of all coalitions, the opposite ones are
+        the others. Columns in which the two rows are alike change first and most often.
+        """
+        columns, differ = len(self._names), self._differ(own)
         numbers = np.arange(1 << columns)
         sizes = sum(numbers >> column & 1 for column in range(columns))
-        weights = np.array([factorial(s) * factorial(columns - s - 1) / factorial(columns) for s in range(columns)])
-        found = np.empty((count, columns, self._value.net.outputs))
-        for row in range(count):
-            worth = self._worth([each[row : row + 1] for each in rows], numbers)
-            worth[-1] = whole[row]
-            for column in range(columns):
-                without = numbers[(numbers >> column & 1) == 0]
-                gains = worth[without | 1 << column] - worth[without]
-                found[row, column] = (weights[sizes[without], None] * gains).sum(axis=0)
-        return found
-
-    def _worth(self, own: list[np.ndarray], numbers: np.ndarray) -> np.ndarray:
-        """Return the value of each coalition for the row `own`: (coalitions, outputs).
-
-        From each background row a walk in the order of a Gray code passes all coalitions of the columns in which the
-        two rows are unlike; the others make no difference.
-        """
-        total = np.zeros((len(numbers), self._value.net.outputs))
-        differ = (self._value.keys(own) != self._keys).any(axis=2)
+        worth = np.zeros((len(numbers), whole.shape[1]))
+        steps = np.arange(1, max(1, len(numbers) // 2))
+        flipped = np.log2(steps & -steps).astype(int)  # the lowest bit of a step's number is the one that changes
         some = max(1, ROOM // len(numbers))
-        for first in range(0, len(differ), some):
-            unlike = differ[first : first + some]
-            steps = np.arange(1, 1 << unlike.sum(axis=1).max())
-            flipped = np.log2(steps & -steps).astype(int)  # the lowest bit of a step's number is the one that changes
-            order, changes = (np.zeros((len(unlike), len(steps)), kind) for kind in (np.int32, np.uint8))
-            for k, each in enumerate(unlike):
-                length = (1 << each.sum()) - 1
-                order[k, :length], changes[k, :length] = np.flatnonzero(each)[flipped[:length]], 1
-            walks, some_others = Walks(order, changes), slice(first, first + some)
-            along = walks.filled(self._base[some_others], self._walked(own, [walks], some_others))
-            for k, each in enumerate(unlike):
-                total += along[k, _gray_places(numbers, np.flatnonzero(each))]
-        return total / len(differ)
-
-    # ---- permutations
-
-    def _by_permutations(self, rows: list[np.ndarray], whole: np.ndarray, seed: int) -> np.ndarray:
-        """Return Shapley values (rows, columns, outputs) by a permutation, and its reverse, for each background row.
-
-        whole: the values of the first rows, which are explained.
-        """
-        count, columns = len(self._base), self._value.columns
-        forwards = np.random.default_rng(seed).permuted(np.tile(np.arange(columns), (count, 1)), axis=1)
-        order = np.concatenate([forwards, forwards[:, ::-1]])  # (walks, columns)
-        base = np.concatenate([self._base, self._base])
-        taken = np.ascontiguousarray(order[:, :-1], np.int32)  # the last step leads to the row itself
-        places = taken + columns * np.tile(np.arange(count), 2)[:, None]
-        found, some = np.empty((len(whole), columns, whole.shape[1])), max(1, ROOM // taken.size)
-        for first in range(0, len(whole), some):
-            own = [each[first : first + some][: len(whole) - first] for each in rows]
-            differ = (self._value.keys(own)[:, None] != self._keys).any(axis=3)
-            walks = [Walks(taken, each.reshape(-1)[places].view(np.uint8)) for each in differ]
-            values, at = self._walked(own, walks), 0
-            for row, each in enumerate(walks, start=first):
-                along = each.filled(base, values[at : at + each.rows])
-                gains, at = np.diff(along, axis=1, append=np.tile(whole[row], (len(base), 1, 1))), at + each.rows
-                for k in range(whole.shape[1]):
-                    found[row, :, k] = np.bincount(order.reshape(-1), gains[:, :, k].reshape(-1), columns) / len(base)
+        for first in range(0, len(self._base), some):
+            order = np.argsort(differ[0, first : first + some], axis=1, kind="stable").astype(np.int32)[:, flipped]
+            coalitions = np.bitwise_xor.accumulate(1 << order.astype(np.int64), axis=1)
+            _, along = self._along(own, whole, np.ascontiguousarray(order), differ, first)
+            for each, passed in zip(coalitions, along, strict=True):
+                worth[each] += passed[:, 0]
+                worth[numbers[-1] ^ each] += passed[:, 1]
+        worth /= len(self._base)
+        worth[0], worth[-1] = self._base.mean(axis=0), whole[0]
+        weights = np.array([factorial(s) * factorial(columns - s - 1) / factorial(columns) for s in range(columns)])
+        found = np.empty((1, columns, whole.shape[1]))
+        for column in range(columns):
+            without = numbers[(numbers >> column & 1) == 0]
+            gains = worth[without | 1 << column] - worth[without]
+            found[0, column] = (weights[sizes[without], None] * gains).sum(axis=0)
         return found
 
+    def _by_order(self, own: list[np.ndarray], whole: np.ndarray, order: np.ndarray) -> np.ndarray:
+        """Return Shapley values (rows, columns, outputs) by an order of columns, and its reverse, for each background
+        row."""
+        taken, differ = np.ascontiguousarray(order[:, :-1]), self._differ(own)  # the last step leads to the row itself
+        rows, columns = len(whole), order.shape[1]
+        found, some = np.zeros((rows * columns, whole.shape[1])), max(1, ROOM // (2 * rows * columns))
+        for first in range(0, len(order), some):
+            ends, along = self._along(own, whole, taken[first : first + some], differ, first)
+            passed = np.concatenate([ends[:, None], along, ends[:, None, ::-1]], axis=1)
+            gains = passed[:, 1:] - passed[:, :-1]
+            gains = (gains[:, :, 0] - gains[:, :, 1]).reshape(-1, whole.shape[1])
+            places = order[first : first + some] + columns * np.arange(rows)[:, None, None]
+            for k in range(whole.shape[1]):
+                found[:, k] += np.bincount(places.reshape(-1), gains[:, k], len(found))
+        return found.reshape(rows, columns, -1) / (2 * len(order))
 
-def _gray_places(numbers: np.ndarray, columns: np.ndarray) -> np.ndarray:
-    """Return where a Gray code of some columns has the coalitions of all columns with these numbers."""
-    code = np.zeros_like(numbers)
-    for bit, column in enumerate(columns):
-        code |= (numbers >> column & 1) << bit
-    for shift in (1, 2, 4, 8, 16):
-        code ^= code >> shift
-    return code
+    def _differ(self, own: list[np.ndarray]) -> np.ndarray:
+        """Return in which columns rows are unlike background rows, for any of the members: (rows, others, columns)."""
+        each = zip(self._value.readings, own, self._others, strict=True)
+        return np.logical_or.reduce([reading.differ(rows, others) for reading, rows, others in each])
+
+    def _along(self, own: list[np.ndarray], whole: np.ndarray, order, differ, first: int):
+        """Return the values of walks' first and last rows, (walks, 2, outputs), and after each step of the row and of
+        its opposite, (walks, steps, 2, outputs).
+
+        order (some, steps): of the walks from background rows `first` and on to each of the rows.
+        """
+        some = slice(first, first + len(order))
+        differ = np.ascontiguousarray(differ[:, some]).reshape(-1, differ.shape[2])
+        each = [w.outputs(w.added(own[k]), added[some], order, differ) for k, w, added in self._walkers]
+        values = self._value.combined([outputs for _, outputs in each]).reshape(-1, 2, whole.shape[1])
+        ends = np.empty((len(whole), len(order), *values.shape[1:]))
+        ends[:, :, 0], ends[:, :, 1] = self._base[some], whole[:, None]
+        ends = ends.reshape(-1, *values.shape[1:])
+        return ends, np.concatenate([values, ends[::-1]]).take(each[0][0], axis=0)

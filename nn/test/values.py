@@ -15,11 +15,30 @@ from dataclasses import replace
 import numpy as np
 
 from .. import backends
+from ..data.table_rows import TableRows
 from ..nn.prediction import engine_rows
 from ..utils import UsageError
 
-WORD = 8  # bytes of a word of a key
 LINEAR = "linear"
+
+
+def names_of(net) -> list[str]:
+    """Return the names of the raw columns that are inputs; their places where the data had no header."""
+    encoding = net.members[0].encoding
+    if encoding is not None:
+        return [encoding.name(index) for index in range(encoding.features)]
+    return list(net.columns or map(str, range(net.inputs)))
+
+
+def raw_data(x) -> np.ndarray:
+    """Return rows as they were given, (rows, columns): numbers, or objects where there are words; "" is missing."""
+    if not isinstance(x, TableRows):
+        return np.asarray(x).reshape(len(x), -1)
+    found = np.empty((len(x), len(x.kinds)), object)
+    for index, column in enumerate(x.columns):
+        words = [*column.words, ""] if column.reads == "text" else None
+        found[:, index] = [*column.values] if words is None else [words[code] for code in column.values]
+    return found
 
 
 class Reading:
@@ -29,11 +48,8 @@ class Reading:
         self.member, encoding = member, member.encoding
         self._dtype = np.dtype(member.dtype) if encoding is None else encoding.record_of(member.dtype)
         self._shape = (member.inputs,) if encoding is None else ()
-        self.owner = _owners(member, self._dtype)
-        each = places_by(self.owner, member.inputs)
-        self._key = np.full((len(each), -(-max(map(len, each)) // WORD) * WORD), len(self.owner))
-        for key, places in zip(self._key, each, strict=True):
-            key[: len(places)] = places
+        self._owner = _owners(member, self._dtype)
+        self._order, self._starts = by_column(self._owner)
 
     def of(self, x) -> np.ndarray:
         """Return rows as bytes, (rows, bytes)."""
@@ -41,20 +57,24 @@ class Reading:
         rows = rows if self.member.encoding is not None else rows.astype(self._dtype, copy=False)  # pixels stay bytes
         return rows.reshape(len(rows), -1).view(np.uint8)
 
-    def keys(self, rows: np.ndarray) -> np.ndarray:
-        """Return what tells the values of columns apart, (rows, columns, words)."""
-        padded = np.concatenate([rows, np.zeros((len(rows), 1), np.uint8)], axis=1)
-        return np.ascontiguousarray(padded[:, self._key]).view(np.uint64)
+    def differ(self, rows: np.ndarray, others: np.ndarray) -> np.ndarray:
+        """Return in which columns rows are unlike others, (rows, others, columns); all as bytes."""
+        unlike = rows[:, None, self._order] != others[:, self._order]
+        return np.logical_or.reduceat(unlike, self._starts, axis=2)
+
+    def mixed(self, columns: Sequence[int], taken: np.ndarray, others: np.ndarray) -> np.ndarray:
+        """Return the rows `taken`, but with these columns of `others`; all as bytes."""
+        return np.where(np.isin(self._owner, columns), others, taken)
 
     def typed(self, rows: np.ndarray) -> np.ndarray:
         """Return bytes as the rows that the engine takes."""
         return np.ascontiguousarray(rows).view(self._dtype).reshape(len(rows), *self._shape)
 
 
-def places_by(owner: np.ndarray, columns: int) -> list[np.ndarray]:
-    """Return the places that each column owns."""
-    counts = np.bincount(owner, minlength=columns)
-    return np.split(np.argsort(owner, kind="stable"), np.cumsum(counts)[:-1])
+def by_column(owner: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Return the places in the order of the columns that own them, and where each column's begin in it."""
+    order = np.argsort(owner, kind="stable")
+    return order, np.searchsorted(owner[order], np.arange(owner.max() + 1))
 
 
 def _owners(member, dtype: np.dtype) -> np.ndarray:
@@ -76,16 +96,13 @@ class Value:
         """Make the engines. members: with their weights, (member, weight) each; None: all of the network."""
         if len(net.layers[0].in_shape) == 3 and net.layers[0].in_shape[1:] != (1, 1):
             raise UsageError("images have no columns to explain; nn --test --report shows the worst mistakes")
-        self.net, self.members = net, members or list(zip(net.members, net.member_weights, strict=True))
+        self.net, members = net, members or list(zip(net.members, net.member_weights, strict=True))
+        self.members, weights = zip(*members, strict=True)
+        self._shares = [weight / sum(weights) for weight in weights]
         self.readings: list[Reading] = []
-        self.engines: list[tuple[list, object]] = []
-        self._reading_of = [self._reading(member) for member, _ in self.members]
-        self._engine_of = [engine_of(member, layers_of(member), self.engines) for member, _ in self.members]
-
-    @property
-    def placed(self) -> list[tuple[object, int]]:
-        """Return each member, and the number of its reading."""
-        return [(member, place) for (member, _), place in zip(self.members, self._reading_of, strict=True)]
+        self.reading_of = [self._reading(member) for member in self.members]  # numbers of readings
+        known: list = []
+        self._engines = [engine_of(member, layers_of(member), known) for member in self.members]
 
     def _reading(self, member) -> int:
         for k, known in enumerate(self.readings):
@@ -94,56 +111,36 @@ class Value:
         self.readings.append(Reading(member))
         return len(self.readings) - 1
 
-    @property
-    def columns(self) -> int:
-        """Return the number of raw columns."""
-        encoding = self.net.members[0].encoding
-        return self.net.inputs if encoding is None else encoding.features
-
     def read(self, x) -> list[np.ndarray]:
         """Return rows as each reading has them."""
         return [reading.of(x) for reading in self.readings]
 
-    def mixed(self, inside: np.ndarray, taken: Sequence[np.ndarray], others: Sequence[np.ndarray]) -> list[np.ndarray]:
-        """Return rows that have the columns `inside` (rows, columns; truths) of `taken` and else those of `others`."""
-        return [
-            np.where(inside[:, reading.owner], own, other)
-            for reading, own, other in zip(self.readings, taken, others, strict=True)
-        ]
-
-    def keys(self, rows: Sequence[np.ndarray]) -> np.ndarray:
-        """Return what tells the values of columns apart for any of the members, (rows, columns, words)."""
-        return np.concatenate([reading.keys(own) for reading, own in zip(self.readings, rows, strict=True)], axis=2)
-
-    def outputs(self, rows: Sequence[np.ndarray]) -> list[np.ndarray]:
-        """Return each member's outputs before the last sigmoid or softmax, float64 (rows, outputs)."""
-        found = []
-        for (member, _), engine, place in zip(self.members, self._engine_of, self._reading_of, strict=True):
-            data = engine.load(self.readings[place].typed(rows[place]))
-            found.append(engine.predict(data, vector=member.vector).astype(np.float64))
-        return found
+    def mixed(self, columns: Sequence[int], taken: Sequence[np.ndarray], others: Sequence[np.ndarray]) -> np.ndarray:
+        """Return the values of the rows `taken`, but with these columns of `others`."""
+        each = zip(self.readings, taken, others, strict=True)
+        return self.of([reading.mixed(columns, own, other) for reading, own, other in each])
 
     def of(self, rows: Sequence[np.ndarray]) -> np.ndarray:
         """Return the values of rows, (rows, outputs)."""
-        return self.combined(self.outputs(rows))
+        outputs = []
+        for member, engine, k in zip(self.members, self._engines, self.reading_of, strict=True):
+            data = engine.load(self.readings[k].typed(rows[k]))
+            outputs.append(engine.predict(data, vector=member.vector).astype(np.float64))
+        return self.combined(outputs)
 
     def combined(self, outputs: list[np.ndarray]) -> np.ndarray:
         """Return the values of rows, (rows, outputs), of what each member gives before the last sigmoid or softmax."""
-        whole = sum(weight for _, weight in self.members)
-        shares = [weight / whole for _, weight in self.members]
-        if len(outputs) == 1 and self.net.outputs == 1 and gives_logits(self.net):
-            logits = outputs[0] / self.members[0][0].temperature
-            return logits / self.net.temperature if self.net.is_combined else logits
-        if not gives_logits(self.net):
-            return sum(w * self._in_units(m, out) for w, (m, _), out in zip(shares, self.members, outputs, strict=True))
-        logs = [log_probabilities(out / m.temperature) for (m, _), out in zip(self.members, outputs, strict=True)]
-        mean = logs[0] if len(logs) == 1 else _log_mean(logs, shares)
-        if self.net.is_combined:
-            mean = mean / self.net.temperature
-        return mean[:, 1:] - mean[:, :1] if self.net.outputs == 1 else mean - mean.mean(axis=1, keepdims=True)
-
-    def _in_units(self, member, outputs: np.ndarray) -> np.ndarray:
-        return outputs if member.target_scaling is None else member.target_scaling.inverse(outputs)
+        net, each = self.net, list(zip(self.members, outputs, strict=True))
+        if not gives_logits(net):
+            units = (out if m.target_scaling is None else m.target_scaling.inverse(out) for m, out in each)
+            return sum(share * out for share, out in zip(self._shares, units, strict=True))
+        cooled = [out / member.temperature for member, out in each]
+        temperature = net.temperature if net.is_combined else 1.0
+        if len(cooled) == 1 and net.outputs == 1:
+            return cooled[0] / temperature
+        logs = list(map(log_probabilities, cooled))
+        mean = (logs[0] if len(logs) == 1 else _log_mean(logs, self._shares)) / temperature
+        return mean[:, 1:] - mean[:, :1] if net.outputs == 1 else mean - mean.mean(axis=1, keepdims=True)
 
 
 def gives_logits(net) -> bool:
@@ -181,11 +178,11 @@ def layers_of(member) -> list:
     return layers
 
 
-def engine_of(member, layers: list, known: list[tuple[list, object]]):
-    """Return an engine of these layers, a known one where there is one."""
+def engine_of(member, layers: list, known: list[tuple[list, object]], threads: int | None = None):
+    """Return an engine of these layers, a known one where there is one. threads: None, the member's."""
     for own, engine in known:
         if own == layers:
             return engine
-    engine = backends.create(member.backend, layers, "mse", member.dtype, member.threads, gpus=member.gpus)
+    engine = backends.create(member.backend, layers, "mse", member.dtype, threads or member.threads, gpus=member.gpus)
     known.append((layers, engine))
     return engine

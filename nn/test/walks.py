@@ -2,102 +2,74 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+import threading
 
 import numpy as np
 
 from ..core import SUFFIXES, extension, pointer
-from ..utils import default_threads
-from .values import Reading, engine_of, layers_of, places_by
+from .values import Reading, by_column, engine_of, layers_of
+
+OVERREAD = 32  # numbers behind those of a walk that the core may write
 
 
-@dataclass
-class Walks:
-    """Walks from other rows to a row: the columns of their steps, and which of them change the row (walks, steps)."""
+class Walker:
+    """The first layer of a member by what each raw column adds to its sums, and the layers behind it.
 
-    order: np.ndarray
-    changes: np.ndarray
-
-    def __post_init__(self):
-        counts = self.changes.sum(axis=1, dtype=np.int64)
-        self.places, self.rows = np.cumsum(counts) - counts, int(counts.sum())
-
-    def filled(self, base: np.ndarray, values: np.ndarray) -> np.ndarray:
-        """Return the value before the first step and after each, (walks, steps + 1, outputs).
-
-        base: of the walks' first rows; values: of the steps that change the row, in their order.
-        """
-        last = np.cumsum(self.changes, axis=1, dtype=np.int64) + self.places[:, None]
-        along = np.empty((len(base), self.changes.shape[1] + 1, values.shape[1]))
-        known = np.concatenate([np.zeros((1, values.shape[1])), values])  # of value k the place is k + 1
-        along[:, 1:] = known[last]
-        is_first = last == self.places[:, None]
-        along[:, 0] = base
-        np.copyto(along[:, 1:], base[:, None], where=is_first[:, :, None])
-        return along
-
-
-class FirstLayer:
-    """The first layer of a member by what each raw column adds to its sums, and the layers behind it."""
+    Threads may walk beside each other: each call uses one.
+    """
 
     def __init__(self, member, reading: Reading, engines: list):
         layers = [layer for layer in layers_of(member) if layer.kind != "dropout"]
-        self._reading, self._embedding = reading, None
+        self._reading, self._dtype, self._embedding = reading, np.dtype(member.dtype), None
         owner, taken = np.arange(member.inputs), 0
         if layers[0].columns:
             first, *layers = layers
-            self._embedding, taken = engine_of(member, [first], engines), first.parameters
+            self._embedding, taken = engine_of(member, [first], engines, 1), first.parameters
             self._head = member.vector[:taken]
             owner = np.repeat([index for index, _ in member.encoding.order], [one.outputs for one in first.columns])
         dense, *behind = layers
         parts = member.vector[taken : taken + dense.parameters].astype(np.float64)
-        self._weight, self._bias = parts[: -dense.outputs].reshape(dense.outputs, -1), parts[-dense.outputs :]
-        self._inputs_of = places_by(owner, member.inputs)
-        self._behind = engine_of(member, behind, engines) if behind else None
-        self._room = np.empty((0, dense.outputs), member.dtype)
-        self._rest, self.width = member.vector[taken + dense.parameters :], dense.outputs
-        self._backend = member.backend if member.traits.on_host else "omp"
-        self._activation, self._threads = dense.activation, member.threads or default_threads()
+        self._order, self._starts = by_column(owner)
+        self._weight = parts[: -dense.outputs].reshape(dense.outputs, -1).T[self._order]
+        self._bias, self.width = parts[-dense.outputs :], dense.outputs
+        self._behind = engine_of(member, behind, engines, 1) if behind else None
+        self._rest = member.vector[taken + dense.parameters :]
+        self._kept = threading.local()
+        self._ffi, lib = extension(member.backend if member.traits.on_host else "omp")
+        self._walk = getattr(lib, f"walk_{SUFFIXES[self._dtype.name]}")
+        self._activation = getattr(lib, f"NN_{dense.activation.upper()}")
 
     def added(self, rows: np.ndarray) -> np.ndarray:
         """Return for rows (bytes of the reading) the sums, and what each column adds: (rows, columns + 1, width)."""
         x = self._reading.typed(rows)
         if self._embedding is not None:
             x = self._embedding.predict(self._embedding.load(x), vector=self._head)
-        found = np.empty((len(x), len(self._inputs_of) + 1, self.width), self._reading.member.dtype)
-        sums = np.tile(self._bias, (len(x), 1))
-        for column, places in enumerate(self._inputs_of):
-            each = np.zeros(sums.shape)
-            for place in places:  # not a product of matrices: a row has the same bits among others
-                each += x[:, place, None] * self._weight[:, place]
-            found[:, column + 1] = each
-            sums += each
-        found[:, 0] = sums
+        found = np.empty((len(x), len(self._starts) + 1, self.width), self._dtype)
+        for row, own in zip(found, x, strict=True):  # a row at a time: it has the same bits among others
+            each = np.add.reduceat(own[self._order, None] * self._weight, self._starts, axis=0)
+            row[0], row[1:] = self._bias + each.sum(axis=0), each
         return found
 
-    def outputs(self, own: np.ndarray, others: np.ndarray, walks: Sequence[Walks]) -> np.ndarray:
-        """Return the outputs of the member before the last sigmoid or softmax, after each step that changes the row.
+    def outputs(self, own, others, order, differ) -> tuple[np.ndarray, np.ndarray]:
+        """Return (places, outputs): what the member gives before the last sigmoid or softmax after each step that
+        changes the row, and for its opposite, (2 x such steps, outputs), and which of them a step leads to, (walks,
+        steps), -1 - w where walk w has not left its first row.
 
-        own: what `added` has of a row for each of the walks; others: of the rows where these begin.
+        own, others: what `added` has of the rows where walks end and begin; order (others, steps): the column of a
+        step; differ (walks, columns): whether its value does. See walk in nn.h.
         """
-        ffi, lib = extension(self._backend)
-        dtype, function = own.dtype, getattr(lib, f"walk_{SUFFIXES[own.dtype.name]}")
-        rows, at = self._room_for(sum(each.rows for each in walks), dtype), 0
-        activation = getattr(lib, f"NN_{self._activation.upper()}")
-        for k, each in enumerate(walks):
-            columns, (count, steps) = own.shape[1] - 1, each.order.shape
-            told = ffi.new("nn_walk *", (columns, self.width, len(others), count, steps, activation))
-            arrays = ((rows[at : at + each.rows], dtype), (own[k], dtype), (others, dtype), (each.order, np.int32),
-                      (each.changes, np.uint8), (each.places, np.int64))  # fmt: skip
-            function(*(pointer(ffi, array, kind) for array, kind in arrays), told, self._threads)
-            at += each.rows
-        if self._behind is None or not len(rows):
-            return np.empty((0, self._behind.outputs)) if self._behind else rows.astype(np.float64)
-        return self._behind.predict(self._behind.load(rows), vector=self._rest).astype(np.float64)
+        (walks, columns), (count, steps) = differ.shape, order.shape
+        room, places = self._room(2 * walks * steps * self.width), np.empty((walks, steps), np.int64)
+        told = self._ffi.new("nn_walk *", (columns, self.width, count, walks, steps, self._activation))
+        arrays = (room, places, own, others, order, differ.view(np.uint8))
+        made = self._walk(*(pointer(self._ffi, array, array.dtype) for array in arrays), told)
+        rows = room[: 2 * made * self.width].reshape(-1, self.width)
+        if self._behind is not None:
+            rows = self._behind.predict(self._behind.load(rows), vector=self._rest)
+        return places, rows.astype(np.float64)
 
-    def _room_for(self, rows: int, dtype) -> np.ndarray:
-        """Return an array (rows, width), the same memory from call to call: new memory costs more than the sums."""
-        if rows > len(self._room):
-            self._room = np.empty((rows, self.width), dtype)
-        return self._room[:rows]
+    def _room(self, size: int) -> np.ndarray:
+        """Return an array for as many numbers, a thread's own from call to call: new memory costs more than sums."""
+        if size + OVERREAD > len(getattr(self._kept, "room", ())):
+            self._kept.room = np.empty(size + OVERREAD, self._dtype)
+        return self._kept.room

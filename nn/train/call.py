@@ -9,8 +9,7 @@ from dataclasses import asdict
 import numpy as np
 
 from ..data import records
-from ..data.kept_records import beside_checkpoint
-from ..data.records import ROW_BYTES, check_left, make_room, training_bytes
+from ..data.records import ROW_BYTES, beside_checkpoint, check_left, make_room, training_bytes
 from ..data.splits import split_given
 from ..ds import Dataset
 from ..files.checkpoint import Checkpoint

@@ -36,7 +36,7 @@ class Candidate:
     batch_number: int = 32
     patience: int = 16
     folds: int | None = MANY_FOLDS  # None: judged by validation rows
-    is_trial = False
+    is_trial: bool = False  # a short training that tells whether mirror images help
 
     def layers(self, ds: Dataset) -> str:
         drop = [f"dropout{self.dropout:g}"] if self.dropout else []
@@ -45,8 +45,8 @@ class Candidate:
         return ",".join(["auto", *hidden, str(ds.outputs)])
 
     def settings(self) -> dict:
-        of_layers = ("hidden", "activation", "dropout")
-        own = {name: value for name, value in asdict(self).items() if name not in of_layers and value is not None}
+        others = ("hidden", "activation", "dropout", "is_trial")
+        own = {name: value for name, value in asdict(self).items() if name not in others and value is not None}
         by = {"networks": NETWORKS, "validation": SHARE} if self.folds is None else {"validation": OF_FOLD}
         for name, value in by.items():
             own.setdefault(name, value)  # candidates for images have their own
@@ -96,13 +96,11 @@ AS_GOOD, NOTHING = 1.02, 0.005  # a loss that many times as high, and a little m
 
 @dataclass(frozen=True)
 class ImageCandidate(Candidate):
-    """Convolutions with pooling between them, as many filters as `hidden` has. is_trial: it is a short training that
-    tells whether mirror images help."""
+    """Convolutions with pooling between them, as many filters as `hidden` has."""
 
     augment: str = "none"
     networks: int = NETWORKS
     validation: float = 0.1
-    is_trial: bool = False
 
     def layers(self, ds: Dataset) -> str:
         side, items = min(ds.row_shape[1:]), ["x".join(map(str, ds.row_shape))]
@@ -115,9 +113,6 @@ class ImageCandidate(Candidate):
             if side >= LEAST_SIDE:
                 side, items = side // 2, [*items, "maxpool2"]
         return ",".join([*items, f"dropout{self.dropout:g}", str(ds.outputs)])
-
-    def settings(self) -> dict:
-        return {name: value for name, value in super().settings().items() if name != "is_trial"}
 
     def operations(self, net: Network, rows: int) -> float:
         """Return the multiply-adds of the forward passes of its epochs, which may end early."""

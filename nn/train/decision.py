@@ -49,7 +49,12 @@ def decide_by(net: Network, options: Options, truth: np.ndarray, scores: np.ndar
     by_rule, calibrated = isinstance(options.threshold, str), options.calibrate != DEFAULTS["calibrate"]
     decided: dict = {}
     if by_rule or calibrated:
-        _check_finite(scores)
+        bad = len(scores) - np.count_nonzero(np.isfinite(scores).all(axis=1))
+        if bad:
+            raise NnError(
+                f"the network's output is not finite for {bad} of the {len(scores)} rows that decide about it: "
+                "train it again with a smaller --learning_rate or with --scaling standardization"
+            )
     if calibrated:
         net.describe(temperature=best_temperature(truth, scores, weights))
         after = net.calibrated(scores)
@@ -59,15 +64,6 @@ def decide_by(net: Network, options: Options, truth: np.ndarray, scores: np.ndar
         net.describe(threshold=best_threshold(options.threshold, truth, scores[:, 0], weights))
         decided["threshold"] = net.threshold
     return decided
-
-
-def _check_finite(scores: np.ndarray) -> None:
-    bad = len(scores) - np.count_nonzero(np.isfinite(scores).all(axis=1))
-    if bad:
-        raise NnError(
-            f"the network's output is not finite for {bad} of the {len(scores)} rows that decide about it: "
-            "train it again with a smaller --learning_rate or with --scaling standardization"
-        )
 
 
 def mean_scores(each: Sequence[np.ndarray], weights: Sequence[float]) -> np.ndarray:

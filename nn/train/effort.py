@@ -17,9 +17,8 @@ import numpy as np
 
 from ..backends import Place
 from ..core import random
-from ..data.encoding import TableStatistics
-from ..data.kept_records import beside_checkpoint
-from ..data.records import program_bytes
+from ..data.encoding import statistics_of
+from ..data.records import beside_checkpoint, program_bytes
 from ..data.splits import fold_rows, split_rows
 from ..data.table_rows import TableRows
 from ..ds import Dataset
@@ -122,7 +121,8 @@ def effort_for(effort: str | None, given: Collection[str]) -> str | None:
 def choice_for(ds: Dataset, effort: str, given: dict, of_network: dict, callback=None, checkpoint=None) -> Effort:
     """Return the choice for a data set, as `nn --train` makes it. given, callback, checkpoint: see Effort; of_network:
     settings of Network."""
-    given = given | ({} if "threshold" in given else rule_for(ds))
+    of_layers = {name: of_network[name] for name in ("activation",) if name in of_network}
+    given = given | of_layers | ({} if "threshold" in given else rule_for(ds))
     return Effort(ds, effort, given, lambda layers: Network.for_data(ds, layers, **of_network), callback, checkpoint)
 
 
@@ -157,7 +157,7 @@ class Effort:
         operations."""
         budget, found, costs = EFFORTS[self._effort], [], []
         rows = self._rows()
-        statistics = functools.cache(lambda: TableStatistics(TableRows.of(self._ds.x), rows))
+        statistics = functools.cache(lambda: statistics_of(TableRows.of(self._ds.x), self._ds.kinds, rows))
 
         def network(candidate: Candidate) -> Network:
             net, settings = self._network(candidate.layers(self._ds)), self._settings(candidate)
@@ -236,7 +236,7 @@ class Effort:
     def _compile_ahead(self, candidates: list[tuple[Candidate, Network, float]]) -> None:
         """Let a GPU's compiler begin with what all candidates for a table need: it takes longer than their training."""
         for candidate, net, _ in candidates:
-            if candidate.folds and not net.traits.on_host:
+            if candidate.folds and not net.traits.on_host and len(net.gpus) < 2:
                 rows = len(self._rows())
                 record = net.encoding.record_of(net.dtype) if net.encoding else None
                 batch = min(self._settings(candidate)["batch_number"], rows)

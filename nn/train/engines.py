@@ -230,7 +230,13 @@ class Ranks:
         """
         if self.size == 1:
             return found is not None, signum
-        everyone = self.group.gather([None if found is None else said_of(what, own, found), signum])
+        said: list | None = None
+        if found is not None:  # of outputs nothing, which follow as arrays
+            ends = {number: ask.job.progress for number, ask in own.items()} if what == "epoch" else {}
+            said = [[number, [int(end.row), int(end.step), float(end.loss)]] for number, end in ends.items()]
+            if what == "loss":
+                said = [[number, float(loss)] for number, loss in zip(own, found, strict=True)]
+        everyone = self.group.gather([said, signum])
         self._said = [said for said, _ in everyone]
         signals = (signum for _, signum in everyone if signum is not None)
         return all(said is not None for said in self._said), next(signals, None)
@@ -260,14 +266,3 @@ class Ranks:
                 ends = np.cumsum([len(asks[number].job.rows) for number in numbers])
                 found |= dict(zip(numbers, np.split(values.reshape(ends[-1], -1), ends[:-1]), strict=True))
         return found
-
-
-def said_of(what: str, own: Mapping[int, Ask], found: Sequence) -> list:
-    """Return what a rank tells of its answers, for JSON: [number, loss], [number, where its epoch ended]; of outputs
-    nothing, which follow as arrays."""
-    if what == "predict":
-        return []
-    if what == "loss":
-        return [[number, float(loss)] for number, loss in zip(own, found, strict=True)]
-    ends = {number: ask.job.progress for number, ask in own.items()}
-    return [[number, [int(end.row), int(end.step), float(end.loss)]] for number, end in ends.items()]

@@ -18,8 +18,7 @@ from ..core.metrics import decide
 from ..data import loading
 from ..data.column import number_text
 from ..data.dataset import Choices, Dataset, Schema
-from ..data.encoders import NumberEncoder
-from ..data.encoding import CALL_ROWS, Encoding
+from ..data.encoding import CALL_ROWS, Encoding, NumberEncoder
 from ..data.frames import open_frame
 from ..data.table_rows import TableRows, with_gaps
 from ..layers import begins_auto, input_shape, parse
@@ -124,10 +123,9 @@ class _NetworkEstimator(BaseEstimator):
 
     def _chosen(self, ds: Dataset, seed: int) -> tuple[Network, dict]:
         """Train as `nn --train` does; rows of weight 0 train nothing and judge nothing."""
-        of_network = self._given("network", "engine")
-        given = self._given("train") | {name: of_network[name] for name in ("activation",) if name in of_network}
+        of_network = {"seed": seed, **self._given("network", "engine")}
         effort = self.effort or DEFAULTS["effort"]
-        return choice_for(_counting(ds), effort, given, {"seed": seed, **of_network}).run(train)
+        return choice_for(_counting(ds), effort, self._given("train"), of_network).run(train)
 
     def _trained(self, ds: Dataset, seed: int, eval_set) -> tuple[Network, dict]:
         """Train one network, or several, as the parameters say."""

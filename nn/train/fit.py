@@ -61,8 +61,7 @@ def fit(
     if reason or not chooses:
         net = Network.for_data(ds, layers, **of_network)
         return Model(net, train(net, ds, callback=callback, checkpoint=saving, **of_training))
-    of_choice = of_training | {name: of_network[name] for name in ("activation",) if name in of_network}
-    return Model(*choice_for(ds, chooses, of_choice, of_network, callback, saving).run(train))
+    return Model(*choice_for(ds, chooses, of_training, of_network, callback, saving).run(train))
 
 
 def parsed(layers: str | None, of_network: dict) -> tuple[str, list[Layer]] | None:

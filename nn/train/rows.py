@@ -11,7 +11,7 @@ import numpy as np
 from ..backends.engine import Engine
 from ..core import random
 from ..data.dataset import name_of
-from ..data.encoding import Encoding, TableStatistics
+from ..data.encoding import Encoding, statistics_of
 from ..data.kinds import NUMBER
 from ..data.loading import load_for
 from ..data.scaling import Moments, Scaling, check_spread
@@ -195,13 +195,15 @@ def facts_of(net, ds: Dataset, rows, o: Options, any_holdout: bool) -> dict:
             refuse_gaps(ds)
     of_targets = None
     if net.task == "regression" and (o.scaling != "none" or o.clip) and not net.reference:
-        moments = _target_moments(ds, rows)
+        y = ds.y[rows].reshape(len(rows), -1)
+        moments = Moments.of(y, block_values=min(y.size, MOMENT_VALUES))
         if o.scaling == "none":
             of_targets = Scaling("standardization", np.zeros_like(moments.low), np.ones_like(moments.low))
         else:
             of_targets = target_scaling(net.layers[-1].output_function, moments)
         if o.clip:
-            of_targets = within_range(of_targets, moments)
+            margin = CLIP_MARGIN * (moments.high - moments.low)
+            of_targets = replace(of_targets, low=moments.low - margin, high=moments.high + margin)
     return {
         "columns": ds.columns,
         "targets": ds.targets,
@@ -253,10 +255,10 @@ def fit_encoding(net, ds: Dataset, o: Options, split: Split | None = None) -> No
     """Give a network its encoding, as the training rows ask for it, if the table holds more than plain numbers, or if
     they are to become more."""
     rows = (split or split_of(ds, o, net.seed)).training
-    encode(net, ds, lambda: TableStatistics(TableRows.of(ds.x), rows), o.scaling, o.number_embedding)
+    encode(net, ds, lambda: statistics_of(TableRows.of(ds.x), ds.kinds, rows), o.scaling, o.number_embedding)
 
 
-def encode(net, ds: Dataset, statistics: Callable[[], TableStatistics], scaling: str, asked: str | None) -> None:
+def encode(net, ds: Dataset, statistics: Callable[[], list], scaling: str, asked: str | None) -> None:
     """Give a network the encoding of a table with these statistics, where it needs one. asked: --number_embedding."""
     embedding = None if asked is None else number_embedding_value(asked)
     if embedding and ds.are_images:
@@ -273,11 +275,6 @@ def row_bytes(net: Network) -> int:
     if net.encoding is not None:
         return net.encoding.record_of(net.dtype).itemsize
     return net.inputs * np.dtype(net.dtype).itemsize
-
-
-def _target_moments(ds: Dataset, rows: np.ndarray) -> Moments:
-    y = ds.y[rows].reshape(len(rows), -1)
-    return Moments.of(y, block_values=min(y.size, MOMENT_VALUES))
 
 
 @np.errstate(over="ignore")  # a loss that is not finite says so
@@ -312,12 +309,6 @@ def target_scaling(activation: str, y: Moments) -> Scaling:
         shift = np.zeros_like(scale) if math.isfinite(low) else y.mean
     check_spread(y.low, y.high, shift, scale, lambda target: f"target {target + 1}")
     return Scaling("standardization", shift, np.where(y.low == y.high, 1.0, scale))
-
-
-def within_range(scaling: Scaling, y: Moments) -> Scaling:
-    """Return a scaling of targets whose inverse stays within their range, and CLIP_MARGIN of it on either side."""
-    margin = CLIP_MARGIN * (y.high - y.low)
-    return replace(scaling, low=y.low - margin, high=y.high + margin)
 
 
 def check_fit(net: Network, ds: Dataset, only_rows: bool = False) -> None:

@@ -101,14 +101,6 @@ def test_tasks_that_the_values_do_not_allow(write):
         load(three, task="binari")
 
 
-def test_text_among_numeric_labels_is_a_mistake_unless_the_task_is_said(write):
-    path = write("x,Class\n1,0\n2,1\n3,one\n")
-    message = failure(path)
-    assert "row 4, column Class" in message and '"one"' in message and "--task multiclass" in message
-    assert load(path, task="multiclass").classes == ["0", "1", "one"]
-    assert "row 3" in failure(write("x,Class\n1,one\n2,1\n3,two\n"))
-
-
 def test_labels_are_mapped_to_the_classes_of_a_model(write):
     classes = ["a", "b", "c"]
     ds = load(write("x,y\n1,c\n2,a\n"), classes=classes, inputs=1, outputs=3)
@@ -119,22 +111,6 @@ def test_labels_are_mapped_to_the_classes_of_a_model(write):
     assert 'row 1: found class "2"' in failure(write("5,2\n5,0\n"), classes=["0", "1"])
     one_hot = load(write("1,0,0,1\n2,1,0,0\n"), classes=classes, inputs=1, outputs=3)
     assert one_hot.y.tolist() == [2, 0]
-
-
-def test_columns_of_a_model_are_found_by_name(write):
-    text = "id,y,b,a\nr1,0,1,2\nr2,1,3,4\n"
-    ds = load(write(text), columns=["a", "b"], targets=["y"], inputs=2, outputs=1)
-    assert ds.x.tolist() == [[2, 1], [4, 3]] and ds.y.tolist() == [0, 1] and ds.columns == ["a", "b"]
-    assert "no column b" in failure(write("a,c,y\n1,2,0\n1,2,1\n"), columns=["a", "b"], targets=["y"])
-    by_place = load(write("1,2,0\n3,4,1\n"), columns=["a", "b"], targets=["y"], inputs=2, outputs=1)
-    assert by_place.x.tolist() == [[1, 2], [3, 4]]
-
-
-def test_data_without_targets_only_where_that_is_allowed(write):
-    for text in ("1,2\n3,4\n", "a,b\n1,2\n3,4\n"):
-        ds = load(write(text), inputs=2, outputs=1, columns=["a", "b"], labelled=False)
-        assert ds.x.tolist() == [[1, 2], [3, 4]] and ds.y is None and ds.outputs is None
-        assert "2 columns, expected 3" in failure(write(text), inputs=2, outputs=1)
 
 
 def test_a_table_of_pixels_becomes_images_of_bytes(write):
@@ -288,11 +264,6 @@ def test_the_original_targets_of_several_columns(shared):
     assert (ds.task, ds.classes, ds.class_counts()) == ("multiclass", ["y1", "y2", "y3"], [50, 50, 50])
 
 
-def test_time_stamps_in_a_feature_are_dates(shared):
-    ds = load(shared / "data/solar/hope_melpitz_1s.csv.gz")
-    assert ds.x.kinds[ds.columns.index("time_utc")] == "date"
-
-
 MEMORY = """
 import resource, sys
 from nn.ds import load
@@ -332,13 +303,6 @@ def seconds_of(*calls):
             call()
             best[i] = min(best[i], time.perf_counter() - start)
     return best
-
-
-@pytest.mark.timing
-def test_reading_takes_at_most_one_and_a_half_times_as_long_as_pandas(wide_table):
-    pandas = pytest.importorskip("pandas")
-    ours, theirs = seconds_of(lambda: load(wide_table), lambda: pandas.read_csv(wide_table, header=None))
-    assert ours < 1.5 * theirs
 
 
 @pytest.mark.timing

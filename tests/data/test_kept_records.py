@@ -16,21 +16,20 @@ from support.launches import find_mpi, ours, prepare_launch
 from support.people import as_csv, people
 
 import nn
-from nn.data import kept_records, records
+from nn.data import records
 from nn.data.encoding import Encoding
 from nn.utils import OutputError, Stopped, StopRequest
 from nn.watch.callbacks import Callback
 
 MAPPED = """
 import os, sys, nn.data.records as r
-from nn.data import kept_records
 r.LEAST_BYTES = r.LEAST_BYTES_MAPPED = 0
 r.fits = lambda size: False
-write = kept_records._write
-def told(path, *more):
+write = r.atomic_file
+def told(path, **more):
     os.write(2, b"WRITES ")
-    write(path, *more)
-kept_records._write = told
+    return write(path, **more)
+r.atomic_file = told
 import nn.cli
 sys.exit(nn.cli.main(sys.argv[1:]))
 """
@@ -103,7 +102,7 @@ def changed(data: bytes) -> bytes:
 
 
 def of_another_key(data: bytes) -> bytes:
-    return data[:-32] + kept_records.hashlib.sha256(data[:-32]).digest()
+    return data[:-32] + records.hashlib.sha256(data[:-32]).digest()
 
 
 @pytest.mark.parametrize("damage", [cut, changed, of_another_key, lambda data: b"", lambda data: data + b"\0"])
@@ -121,7 +120,7 @@ def test_a_file_that_is_not_whole_is_written_anew(folder, mapped, encoded, damag
 def test_a_file_whose_digest_is_right_but_a_code_is_not_is_written_anew(folder, mapped, encoded, monkeypatch):
     (path,) = stopped()
     whole = Path(path).read_bytes()
-    fill, write = Encoding._fill, kept_records._write
+    fill = Encoding._fill
 
     def too_large(self, x, out, some):
         fill(self, x, out, some)
@@ -133,7 +132,7 @@ def test_a_file_whose_digest_is_right_but_a_code_is_not_is_written_anew(folder, 
         stopped()
     assert Path(path).read_bytes() != whole
     monkeypatch.setattr(Encoding, "_fill", fill)
-    assert stopped() == [path] and Path(path).read_bytes() == whole and write is kept_records._write
+    assert stopped() == [path] and Path(path).read_bytes() == whole
 
 
 def test_a_file_of_others_or_a_link_is_not_used(folder, mapped):
@@ -207,7 +206,7 @@ def test_other_data_and_another_format_have_another_file(folder, mapped, monkeyp
     first = stopped()
     (folder / "people.csv").write_text(as_csv(people(2000, seed=1)))
     second = stopped()
-    monkeypatch.setattr(kept_records, "FORMAT", 2)
+    monkeypatch.setattr(records, "FORMAT", 2)
     third = stopped()
     assert len(third) == 3 and set(first) < set(second) < set(third)
     trained()
@@ -231,30 +230,14 @@ def test_a_checkpoint_may_have_a_long_name(folder, mapped, monkeypatch):
     assert sorted(os.listdir()) == sorted([name, "people.csv"])
 
 
-def test_rows_of_a_data_set_have_no_file(folder, mapped):
+def test_records_in_memory_and_rows_of_a_data_set_have_no_file(folder, request):
     """The digest is that of all rows."""
-    ds, stopping = nn.load("people.csv").of_rows(slice(1000)), Stopping()
-    with pytest.raises(Stopped):
-        nn.train(
-            nn.Network.for_data(ds, "auto,8,1"), ds, epochs=3, checkpoint="c.ck", callback=stopping, stop=stopping.stop
-        )
-    assert files() == []
-
-
-def test_records_in_memory_have_no_file(folder):
     assert stopped() == []
-
-
-@pytest.mark.parametrize(
-    "more", [["--folds", 3], ["--networks", 3, "--vary", "hidden=7|9"], ["--validation", 0.2, "--refit"]]
-)
-def test_several_networks_have_the_same_bytes(folder, more, request):
-    given = [flag for flag in TRAIN if flag not in ("--checkpoint", "c.ck")]
-    succeed(*given, *more)
-    whole = Path("m.bin").read_bytes()
     request.getfixturevalue("mapped")
-    succeed(*TRAIN, *more)
-    assert Path("m.bin").read_bytes() == whole and files() == []
+    ds, own = nn.load("people.csv").of_rows(slice(1000)), Stopping()
+    with pytest.raises(Stopped):
+        nn.train(nn.Network.for_data(ds, "auto,8,1"), ds, epochs=3, checkpoint="c.ck", callback=own, stop=own.stop)
+    assert files() == []
 
 
 def test_a_killed_training_goes_on_with_its_records(folder):
@@ -301,13 +284,7 @@ def test_one_rank_of_a_host_writes_and_the_others_map(folder, monkeypatch, more,
 def test_a_writer_that_fails_ends_all_ranks_in_one_line(folder, monkeypatch):
     mpi = find_mpi("mpich")
     prepare_launch(folder, monkeypatch)
-    failing = MAPPED.replace("write(path, *more)", "raise r.OutputError(f'{path}: cannot write: the disk is full')")
+    failing = MAPPED.replace("return write(path, **more)", "raise r.OutputError('cannot write: the disk is full')")
     done = mpi.launch(2, sys.executable, "-c", failing, *map(str, TRAIN), "--distribute", "mirrored")
     assert done.returncode != 0 and len(ours(done.stderr.replace("WRITES ", ""))) == 1
     assert "the disk is full" in done.stderr
-
-
-def test_a_limit_counts_no_mapped_records(folder, mapped):
-    before = records.taken()
-    stopped()
-    assert records.taken() == before

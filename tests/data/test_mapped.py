@@ -2,7 +2,6 @@
 
 import errno
 import gzip
-import json
 import os
 import re
 import shutil
@@ -64,9 +63,8 @@ def test_arrays_beyond_the_limit_are_in_files_without_a_name(tmp_path):
         assert not is_mapped(records.new_rows((1 << 19,), np.float32)) and beyond[12_345] == 12_345
 
 
-@pytest.mark.parametrize("rows", [0, 1, 999, 1000, 1001, 4500])
-@pytest.mark.parametrize("more", [0, 300])
-@pytest.mark.parametrize("blocks", [0, 2, 9])
+@pytest.mark.parametrize("rows", [0, 1000, 4500])
+@pytest.mark.parametrize("more, blocks", [(0, 0), (300, 2), (300, 9)])
 def test_rows_are_collected_in_a_file_where_memory_is_short(rows, more, blocks, monkeypatch):
     """From the first block on, from a later one, or when they are joined."""
     left = [True] * blocks
@@ -179,12 +177,8 @@ def test_rows_are_the_same_in_files(folder, path, request):
     assert is_mapped(ds.x) and not is_mapped(expected.x)
     np.testing.assert_array_equal(ds.x, expected.x)
     np.testing.assert_array_equal(ds.y, expected.y)
-    assert (ds.task, ds.classes, ds.columns, ds.sha256) == (
-        expected.task,
-        expected.classes,
-        expected.columns,
-        expected.sha256,
-    )
+    for fact in ("task", "classes", "columns", "sha256"):
+        assert getattr(ds, fact) == getattr(expected, fact)
 
 
 WAYS = {
@@ -209,22 +203,12 @@ def test_a_training_on_mapped_rows_has_the_same_bytes(folder, way, request):
     assert model(folder, *given, "--memory", LEAST) == whole
 
 
-@pytest.mark.parametrize("form", ["csv", "csv.gz", "parquet", "db"])
+@pytest.mark.parametrize("form", ["csv", "parquet"])
 def test_mixed_rows_in_files_train_to_the_same_bytes(folder, form, request):
+    (folder / "people.csv").write_text(as_mixed_csv(people(2000)))
     if form == "parquet":
         pytest.importorskip("pyarrow")
-    pandas = pytest.importorskip("pandas")
-    (folder / "people.csv").write_text(as_mixed_csv(people(2000)))
-    frame = pandas.read_csv("people.csv", keep_default_na=False)
-    if form == "csv.gz":
-        (folder / "people.csv.gz").write_bytes(gzip.compress((folder / "people.csv").read_bytes()))
-    elif form == "parquet":
-        frame.to_parquet("people.parquet")
-    elif form == "db":
-        import sqlite3
-
-        with sqlite3.connect("people.db") as connection:
-            frame.to_sql("people", connection, index=False)
+        pytest.importorskip("pandas").read_csv("people.csv", keep_default_na=False).to_parquet("people.parquet")
     given = ["--dataset", f"people.{form}", "--layers", "auto,8,1", "--epochs", 2, "-q"]
     whole = model(folder, *given)
     request.getfixturevalue("mapped")
@@ -232,37 +216,21 @@ def test_mixed_rows_in_files_train_to_the_same_bytes(folder, form, request):
     succeed("--predict", "--model", "m.bin", "--dataset", f"people.{form}", "-o", "p.csv")
 
 
-def test_the_numbers_do_not_depend_on_how_the_table_is_cut_into_files(folder, mapped):
-    networks = []
-    for path in ["all.csv", *SAME]:
-        model(folder, "--dataset", path, "--backend", "seq")
-        networks.append(Network.load("m.bin"))
-    for network in networks[1:]:
-        for name, values in networks[0].parameters().items():
-            np.testing.assert_array_equal(network.parameters()[name], values)
-        assert network.history == networks[0].history
-
-
-@pytest.mark.parametrize("column", ["Class", "number", "text"])
+@pytest.mark.parametrize("column", ["Class", "number"])
 def test_figures_and_predictions_are_the_same_under_a_limit(folder, column, mapped):
-    if column == "text":
-        table = numbered_table()
-        names = ["low", "middle", "high"]
-        lines = [f"{a},{b},{c},{names[int(d > -6) + int(d > -4)]}" for _, a, b, d, c in table.tolist()]
-        (folder / "all.csv").write_text("a,b,c,text\n" + "\n".join(lines) + "\n")
-    layers = ["--layers", {"Class": "4,8,1", "number": "4,8,1", "text": "3,8,3"}[column]]
-    succeed("--train", "--model", "m.bin", "-q", "--dataset", "all.csv", "--target", column, *layers, "--epochs", 2)
+    given = ["--target", column, "--layers", "4,8,1", "--epochs", 2]
+    succeed("--train", "--model", "m.bin", "-q", "--dataset", "all.csv", *given)
     for dataset in ([], ["--dataset", "all.csv"]):
         whole, data = (
             succeed("--test", "--model", "m.bin", "--json", "-q", "--intervals", *dataset, *memory).json
             for memory in ([], ["--memory", "110M"])
         )
         assert data == whole
-    predictions = [
+    whole, predictions = (
         succeed("--predict", "--model", "m.bin", "--dataset", "all.csv", *memory).out
         for memory in ([], ["--memory", "110M"])
-    ]
-    assert predictions[0] == predictions[1] and predictions[0].count("\n") == ROWS + 1
+    )
+    assert predictions == whole and predictions.count("\n") == ROWS + 1
 
 
 def test_a_bad_field_behind_many_good_ones_is_named(folder, mapped):
@@ -540,17 +508,8 @@ def test_a_window_is_refused_with_the_word_that_takes_its_place(folder):
         assert (result.code, result.err) == (2, "nn: --window: has gone; use --memory\n")
     with pytest.raises(UsageError, match="window: has gone; use memory"):
         nn.load("all.csv", window=1000)
-
-
-def test_a_config_of_a_model_trains_it_again_but_for_windows(folder):
-    plain = model(folder, "--dataset", "all.csv", "--memory", LEAST)
-    facts = succeed("--info", "--model", "m.bin", "--json").json
-    (folder / "config.json").write_text(json.dumps(facts))
-    succeed("--train", "--model", "again.bin", "--config", "config.json", "--quiet")
-    assert (folder / "again.bin").read_bytes() == plain
-    facts["config"]["window"] = 5000
-    (folder / "config.json").write_text(json.dumps(facts))
-    result = run("--train", "--model", "again.bin", "--config", "config.json")
+    (folder / "config.json").write_text('{"window": 5000}')
+    result = run(*given, "--config", "config.json")
     assert result.code == 2 and "config.json: window: has gone; use memory" in result.err
 
 

@@ -1,7 +1,5 @@
 """--number_embedding: inputs added to columns of numbers, from the flag to the predictions."""
 
-import json
-
 import numpy as np
 import pytest
 from support.command_line import ONE, run, succeed
@@ -9,8 +7,7 @@ from support.networks import BACKENDS
 
 import nn
 from nn.nn import Network
-from nn.utils import StopRequest, UsageError
-from nn.watch.callbacks import Callback
+from nn.utils import UsageError
 
 WAVES = ("--number_embedding", "waves5:0.5")
 TRAIN = (*ONE, "--dataset", "a.csv", "--epochs", 2, "-q")
@@ -49,13 +46,6 @@ def test_without_the_flag_nothing_is_said_of_it(table, folder):
     succeed(*TRAIN, "--model", "m.bin")
     assert "number_embedding" not in (folder / "m.bin").read_bytes().decode("latin-1")
     assert Network.load("m.bin").encoding is None
-
-
-def test_a_file_of_flags_has_it_too(table, folder):
-    (folder / "flags.json").write_text(json.dumps({"number_embedding": "waves5:0.5"}))
-    succeed(*TRAIN, "--model", "a.bin", *WAVES)
-    succeed(*TRAIN, "--model", "b.bin", "--config", "flags.json")
-    assert (folder / "a.bin").read_bytes() == (folder / "b.bin").read_bytes()
 
 
 @pytest.mark.parametrize("backend", BACKENDS)
@@ -104,32 +94,6 @@ def test_each_of_several_networks_and_folds_has_its_own(table, folder):
     assert all(member.layers[0].frequencies == 10 for member in Network.of_file("f.bin").members)
 
 
-def test_a_stopped_training_goes_on_to_the_same_numbers(table, folder):
-    ds = nn.load("a.csv")
-    ends = []
-    for stops in ((6,), (2, 6)):
-        for epochs in stops:
-            net = Network("2,8,1", ds.task)
-            flags = {"checkpoint": f"{len(stops)}.ck", "resume": "auto", "schedule": "constant"}
-            stop = StopRequest()
-
-            class Stopping(Callback):
-                def epoch(self, epoch, *_, last=epochs, stop=stop):
-                    if epoch == last < 6:
-                        stop.request(2)
-
-            try:
-                nn.train(net, ds, epochs=6, number_embedding="waves4", callback=Stopping(), stop=stop, **flags)
-            except nn.Stopped:
-                continue
-        ends.append(net.parameters())
-    for name, values in ends[0].items():
-        np.testing.assert_array_equal(values, ends[1][name])
-    net = Network("2,8,1", ds.task)
-    with pytest.raises(UsageError, match="number_embedding"):
-        nn.train(net, ds, epochs=6, number_embedding="waves5", resume="1.ck", schedule="constant")
-
-
 def test_a_gap_is_refused_as_by_other_models_of_plain_numbers(table, folder):
     succeed(*TRAIN, *WAVES, "--model", "m.bin")
     (folder / "gap.csv").write_text("a,b,y\n1,2,0\n3,,1\n")
@@ -137,20 +101,10 @@ def test_a_gap_is_refused_as_by_other_models_of_plain_numbers(table, folder):
     assert failed.code == 65 and "row 3, column b: found an empty field" in failed.err
 
 
-def test_numbers_of_a_mixed_table_get_waves_and_other_columns_none(folder):
-    x, y = jagged(200)
-    lines = [f"{a:.4f},{'xyz'[i % 3]},{int(b)},{c}" for i, ((a, b), c) in enumerate(zip(x, y, strict=True))]
-    (folder / "a.csv").write_text("\n".join(["a,land,b,y", *lines]) + "\n")
-    told = succeed(*ONE, "--dataset", "a.csv", "--model", "m.bin", "--epochs", 1, *WAVES).err
-    assert "number: a (5 waves), b (5 waves)" in told and "category: land (3 values)" in told
-    succeed("--test", "--model", "m.bin")
-
-
 @pytest.mark.parametrize(
     ("flags", "words"),
     [
-        (("--number_embedding", "waves"), "--number_embedding waves: expected linear, piecesN"),
-        (("--number_embedding", "waves12:0"), "expected linear, piecesN"),
+        (("--number_embedding", "waves12:0"), "--number_embedding waves12:0: expected linear, piecesN"),
         ((*WAVES, "--reference"), "--number_embedding waves5:0.5: --reference has no such thing"),
     ],
 )
@@ -159,11 +113,7 @@ def test_what_cannot_be_is_refused(table, folder, flags, words):
     assert failed.code == 2 and words in failed.err and len(failed.err.splitlines()) == 1
 
 
-def test_it_is_refused_where_it_means_nothing(table, folder):
-    failed = run(*TRAIN, "--model", "m.m", "--layers", "2,3,1", "--activation", "sigmoid", *WAVES)
-    assert failed.code == 2 and ".m" in failed.err and "waves5:0.5" in failed.err
+def test_images_have_none(folder):
     images = nn.Dataset(np.zeros((20, 1, 4, 4), np.uint8), np.arange(20, dtype=np.int32) % 2, "binary", ["0", "1"])
     with pytest.raises(UsageError, match="the data are images"):
         nn.train(Network("1x4x4,3,1", "binary"), images, number_embedding="waves3")
-    with pytest.raises(UsageError, match="expected linear, piecesN"):
-        nn.train(Network("2,3,1", "binary"), nn.load("a.csv"), number_embedding="waves0")

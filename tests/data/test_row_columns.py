@@ -79,18 +79,12 @@ def test_a_group_is_never_divided_and_a_test_holds_out_the_same(folder):
     assert succeed("--test", "--model", "m.bin", "--json").json["rows"] == len(held)
 
 
-def test_the_last_rows_in_time_are_held_out(folder):
-    (folder / "sales.csv").write_text(as_csv(sales()))
-    ds = nn.load("sales.csv", time="sold")
-    training, held = split_holdout(ds, 0.2, 0)
-    assert "sold" not in ds.columns and len(held) == 40
-    assert ds.times[training].max() < ds.times[held].min()
-
-
-def test_times_may_be_dates_as_people_write_them(folder):
+def test_the_last_rows_are_held_out_by_times_that_may_be_dates_as_people_write_them(folder):
     columns = sales()
     (folder / "sales.csv").write_text(as_csv(columns))
-    expected = nn.load("sales.csv", time="sold").times
+    ds = nn.load("sales.csv", time="sold")
+    expected, (training, held) = ds.times, split_holdout(ds, 0.2, 0)
+    assert "sold" not in ds.columns and len(held) == 40 and ds.times[training].max() < ds.times[held].min()
     columns["sold"] = [f"{int(day[5:7])}/{day[8:]}/{day[:4]}" for day in columns["sold"]]
     (folder / "sales.csv").write_text(as_csv(columns))
     np.testing.assert_array_equal(nn.load("sales.csv", time="sold").times, expected)
@@ -122,11 +116,3 @@ def test_a_column_has_one_use(folder, flags, told):
     (folder / "sales.csv").write_text(as_csv(sales()))
     failed = run(*ONE, "--dataset", "sales.csv", "--model", "m.bin", *flags)
     assert failed.code == 2 and told in failed.err and failed.err.count("\n") == 1
-
-
-def test_weights_that_cannot_be_are_named(folder):
-    columns = sales()
-    columns["count"][3] = "-1"
-    (folder / "sales.csv").write_text(as_csv(columns))
-    failed = run("--train", "--dataset", "sales.csv", "--model", "m.bin", "--weight", "count")
-    assert failed.code == 65 and "weight" in failed.err and "-1" in failed.err

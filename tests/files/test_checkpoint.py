@@ -6,6 +6,7 @@ import signal
 import sys
 import threading
 import time
+from importlib import import_module
 
 import numpy as np
 import pytest
@@ -14,7 +15,6 @@ from support.command_line import position, read_until, run, start, succeed, writ
 from support.effort import EFFORT
 
 import nn
-import nn.commands.train
 from nn.ds import Dataset
 from nn.utils import Stopped, StopRequest
 
@@ -110,7 +110,7 @@ def test_a_signal_while_the_data_is_read_loses_nothing(folder, monkeypatch, sign
         os.kill(os.getpid(), signum)
         time.sleep(60)
 
-    monkeypatch.setattr("nn.train.fit.training_data", endless_reading)
+    monkeypatch.setattr(import_module("nn.train.fit"), "training_data", endless_reading)
     (folder / "c.ck").write_bytes(b"as it was")
     result = run(*SMALL, "--model", "m.bin", *(["--checkpoint", "c.ck"] if saving else []))
     assert result.code == code

@@ -83,7 +83,7 @@ def both(net, folder, rows, features=None, name="m") -> list[np.ndarray]:
 def test_images_are_bytes_and_classes_have_names(scaling, dtype, folder):
     rng = np.random.default_rng(4)
     x = rng.integers(0, 256, size=(60, 3, 6, 6)).astype(np.uint8)
-    ds = nn.Dataset(x, np.array(["cat", "dog", "eel"])[rng.integers(3, size=60)], "multiclass")
+    ds = nn.Dataset(x, rng.integers(3, size=60), "multiclass", ["cat", "dog", "eel"])
     net = nn.Network.for_data(ds, "auto,conv4:silu,maxpool2,3", dtype=dtype, backend="seq")
     nn.train(net, ds, epochs=2, scaling=scaling)
     if dtype == "float64":  # which onnxruntime does not have of conv

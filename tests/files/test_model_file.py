@@ -201,65 +201,39 @@ def test_a_foreign_or_hostile_file_is_refused_with_one_line(tmp_path, content, w
     assert words in refused(tmp_path / "x.bin", content)
 
 
-@pytest.mark.parametrize(
-    "key, value",
-    [
-        ("format", "1"),
-        ("format", True),
-        ("layers", 5),
-        ("task", "clustering"),
-        ("task", ["binary"]),
-        ("loss", None),
-        ("dtype", "float16"),
-        ("dtype", {}),
-        ("scaling", "none"),
-        ("scaling", {}),
-        ("scaling", {"kind": "none"}),
-        ("scaling", {"kind": [], "shift": [], "scale": []}),
-        ("scaling", {"kind": "standardization", "shift": 1, "scale": 1}),
-        ("scaling", {"kind": "standardization", "shift": [], "scale": []}),
-        ("scaling", {"kind": "x", "shift": [1], "scale": [1, 2]}),
-        ("scaling", {"kind": "x", "shift": ["a"], "scale": [1]}),
-        ("scaling", {"kind": "x", "shift": [int("9" * 400)], "scale": [1]}),
-        ("target_scaling", []),
-        ("columns", "ab"),
-        ("columns", [1]),
-        ("targets", {}),
-        ("classes", [None]),
-        ("threshold", "0.5"),
-        ("threshold", True),
-        ("seed", -1),
-        ("seed", 2**32),
-        ("seed", 1.0),
-        ("holdout", 1.0),
-        ("holdout", -0.1),
-        ("dataset", "x.csv"),
-        ("dataset", {"path": 1, "sha256": None}),
-        ("history", [1]),
-        ("history", {"loss": "x"}),
-        ("config", None),
-        ("scaling", None),
-        ("threshold", None),
-        ("holdout", None),
-        ("history", None),
-        ("history", {"loss": [0.5]}),
-        ("scaling", {"kind": "normalization", "shift": [0, 0], "scale": [1, -1]}),
-        ("scaling", {"kind": "none", "shift": [0, 0], "scale": [1, 1]}),
-        ("dataset", {"path": "x.csv"}),
-        ("layers", "2,3,conv"),
-        ("layers", ""),
-        ("layers", "2,99999999999"),
-        ("columns", ["a"]),
-        ("classes", []),
-        ("classes", ["0", "1", "2"]),
-        ("scaling", {"kind": "normalization", "shift": [0], "scale": [1]}),
-        ("target_scaling", {"kind": "normalization", "shift": [0, 0], "scale": [1, 1]}),
-        ("columns", []),
-        ("sha256", "0" * 63),
-        ("sha256", "Z" * 64),
-        ("sha256", 5),
+WRONG = {  # what metadata cannot be
+    "format": ["1", True],
+    "layers": [5, "2,3,conv", "", "2,99999999999"],
+    "task": ["clustering", ["binary"]],
+    "loss": [None],
+    "dtype": ["float16", {}],
+    "scaling": [
+        *("none", None, {}, {"kind": "none"}, {"kind": [], "shift": [], "scale": []}),
+        *({"kind": "standardization", "shift": shift, "scale": scale} for shift, scale in ((1, 1), ([], []))),
+        *({"kind": "x", "shift": shift, "scale": [1]} for shift in ([1, 2], ["a"], [int("9" * 400)])),
+        *(
+            {"kind": "normalization", "shift": shift, "scale": scale}
+            for shift, scale in (([0, 0], [1, -1]), ([0], [1]))
+        ),
+        {"kind": "none", "shift": [0, 0], "scale": [1, 1]},
+        {"kind": "normalization", "shift": [0, 0], "scale": [1, 1], "low": [0, 0]},
+        {"kind": "normalization", "shift": [0, 0], "scale": [1, 1], "low": [0, 2], "high": [1, 1]},
     ],
-)
+    "target_scaling": [[], {"kind": "normalization", "shift": [0, 0], "scale": [1, 1]}],
+    "columns": ["ab", [1], ["a"], []],
+    "targets": [{}],
+    "classes": [[None], [], ["0", "1", "2"]],
+    "threshold": ["0.5", True, None],
+    "seed": [-1, 2**32, 1.0],
+    "holdout": [1.0, -0.1, None],
+    "dataset": ["x.csv", {"path": 1, "sha256": None}, {"path": "x.csv"}],
+    "history": [[1], {"loss": "x"}, None, {"loss": [0.5]}],
+    "config": [None],
+    "sha256": ["0" * 63, "Z" * 64, 5],
+}
+
+
+@pytest.mark.parametrize("key, value", [(key, value) for key, values in WRONG.items() for value in values])
 def test_metadata_of_the_wrong_kind_is_refused_by_name(tmp_path, key, value):
     tensors, metadata = small_model()
     line = refused(tmp_path / "x.bin", file_of(tensors, {**metadata, key: value}))

@@ -27,7 +27,7 @@ from support.command_line import controls, on_terminal
 from support.patterns import patterns
 
 import nn
-from nn.data import kept_records, kinds, loading, records
+from nn.data import kinds, loading, records
 from nn.data.column import Column
 from nn.layers import parse, to_spec
 from nn.settings import flags
@@ -137,10 +137,6 @@ def _read_idx(path: Path) -> None:
     nn.load(_parts(path, "a-images-idx3-ubyte", "a-labels-idx1-ubyte")[0])
 
 
-def _read_cifar(path: Path) -> None:
-    nn.load(_parts(path, "batch.bin", "batches.meta.txt")[0])
-
-
 def _read_images(path: Path) -> None:
     """Read a folder of two classes, one of which has the image alone."""
     folder = path.with_name("classes")
@@ -213,7 +209,7 @@ class _Keeping(nn.Callback):
 
     def epoch(self, *_) -> None:
         (self.path,) = self.folder.glob("c.ck.rows-*")
-        self.data, self.digest = self.path.read_bytes(), kept_records._in_use[-1].digest
+        self.data, self.digest = self.path.read_bytes(), records._in_use[-1].digest
 
 
 @cache
@@ -363,7 +359,7 @@ TARGETS = {
     "npz": Target(seeds.npz, _load, "input.npz"),
     "npz-arrays": Target(seeds.npz_arrays, _read_npz_arrays, "input.npz", NPY_WORDS),
     "idx": Target(seeds.idx, _read_idx),
-    "cifar": Target(seeds.cifar, _read_cifar),
+    "cifar": Target(seeds.cifar, _load),
     "images": Target(seeds.images, _read_images, words=(*BINARY_WORDS, b"P5", b"P6", b"# ", b"IDAT", b"\xff\xd8"),
                      needs=("PIL",)),
     "parquet": Target(seeds.parquet, _load, "input.parquet", needs=("pyarrow",)),

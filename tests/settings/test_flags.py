@@ -246,3 +246,9 @@ def test_a_value_from_python_is_checked_as_one_that_is_typed(two, setting, told)
     ds = nn.load("two.csv")
     with pytest.raises(UsageError, match=told):
         nn.train(nn.Network.for_data(ds), ds, **setting)
+
+
+@pytest.mark.parametrize(("name", "instead"), flags.GONE.items())
+def test_a_flag_that_has_gone_names_what_takes_its_place(name, instead):
+    result = run("--train", "--dataset", "data.csv", "--model", "m.bin", f"--{name}", 8)
+    assert result.code == 2 and result.err == f"nn: --{name}: has gone; use --{instead}\n"

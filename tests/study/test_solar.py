@@ -8,7 +8,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from support.command_line import environment, run, succeed
+from support.command_line import environment, succeed
 
 import nn
 from nn.study import solar
@@ -29,11 +29,7 @@ def series():
 
 
 def test_clouds_are_the_same_for_a_seed_and_look_like_irradiance():
-    one, again, other = (
-        solar.clouds(500, step=10),
-        solar.clouds(500, step=10),
-        solar.clouds(500, seed=1, step=10),
-    )
+    one, again, other = (solar.clouds(500, step=10), solar.clouds(500, step=10), solar.clouds(500, seed=1, step=10))
     np.testing.assert_array_equal(one.values, again.values)
     assert not np.allclose(one.values, other.values)
     assert one.values.shape == (500, 50) and len(set(one.stations)) == 50
@@ -218,15 +214,6 @@ def test_data_that_is_no_series_has_no_skill(tmp_path, monkeypatch):
     assert nn.load("d.csv").now is None  # there is no column b
     succeed("--train", "--dataset", "d.csv", "--model", "m.bin", "-q", "--epochs", 1)
     assert "skill" not in succeed("--test", "--model", "m.bin", "--json", "-q").json
-
-
-def test_an_npz_file_may_say_what_is_now(tmp_path):
-    x, y = np.arange(12.0).reshape(3, 4), np.ones((3, 1))
-    np.savez(tmp_path / "a.npz", x=x, y=y, now=[2])
-    assert nn.load(tmp_path / "a.npz", task="regression").persistence().tolist() == [[2], [6], [10]]
-    np.savez(tmp_path / "b.npz", x=x, y=y, now=[4])
-    result = run("--train", "--dataset", tmp_path / "b.npz", "--model", tmp_path / "m.bin", "--task", "regression")
-    assert result.code == 65 and "array now" in result.err and "0 to 3" in result.err
 
 
 def test_a_network_that_has_died_is_warned_of(tmp_path, monkeypatch, caplog):

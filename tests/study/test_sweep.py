@@ -34,11 +34,7 @@ def test_lists_make_every_combination(folder):
 
 
 def test_parts_share_what_stands_beside_them_and_nothing_runs_twice(folder):
-    plan = {
-        "data": CLOUDS,
-        "epochs": 2,
-        "parts": [{"layers": "50,1"}, {"layers": ["50,1", "50,2,1"], "seed": [0]}],
-    }
+    plan = {"data": CLOUDS, "epochs": 2, "parts": [{"layers": "50,1"}, {"layers": ["50,1", "50,2,1"], "seed": [0]}]}
     assert [e.settings.get("seed") for e in sweep.read_plan(write_plan(folder, plan))] == [None, 0, 0]
     plan["parts"][1].pop("seed")
     assert len(sweep.read_plan(write_plan(folder, plan))) == 2

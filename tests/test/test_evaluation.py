@@ -31,10 +31,7 @@ def test_scores_come_from_the_rows_of_the_data_set():
     "net, ds",
     [
         (network("binary", column([0.2, 0.7])), dataset("binary", np.array([0, 0], np.int32))),
-        (
-            network("multiclass", np.eye(3, dtype=np.float32)),
-            dataset("multiclass", np.array([0, 1, 1], np.int32)),
-        ),
+        (network("multiclass", np.eye(3, dtype=np.float32)), dataset("multiclass", np.array([0, 1, 1], np.int32))),
         (network("regression", column([1, 2])), dataset("regression", np.ones((2, 1), np.float32))),
     ],
     ids=["binary", "multiclass", "regression"],
@@ -78,46 +75,16 @@ def test_targets_may_be_one_dimensional():
 @pytest.mark.parametrize(
     "net, ds, error, words",
     [
-        (
-            network("binary", column([0.1, np.nan, np.inf])),
-            dataset("binary", [0, 1, 1]),
-            NnError,
-            "2 of 3 rows",
-        ),
+        (network("binary", column([0.1, np.nan, np.inf])), dataset("binary", [0, 1, 1]), NnError, "2 of 3 rows"),
         (network("regression", column([np.nan])), dataset("regression", [[1.0]]), NnError, "1 of 1 rows"),
         (network("multiclass", [[0.0, np.nan]]), dataset("multiclass", [1]), NnError, "1 of 1 rows"),
-        (
-            network("binary", np.zeros((0, 1))),
-            dataset("binary", [], path="cc.csv"),
-            DataError,
-            "cc.csv: found no rows",
-        ),
+        (network("binary", np.zeros((0, 1))), dataset("binary", [], path="cc.csv"), DataError, "cc.csv: found no rows"),
         (network("binary", np.zeros((1, 2))), dataset("binary", [0]), UsageError, "has 2"),
-        (
-            network("binary", column([1])),
-            dataset("multiclass", [2]),
-            DataError,
-            "class number 2, expected 0 to 1",
-        ),
+        (network("binary", column([1])), dataset("multiclass", [2]), DataError, "class number 2, expected 0 to 1"),
         (network("multiclass", np.eye(2)), dataset("multiclass", [0, -1]), DataError, "class number -1"),
-        (
-            network("binary", column([1])),
-            dataset("regression", [[0.5]]),
-            UsageError,
-            "load them with task='binary'",
-        ),
-        (
-            network("regression", column([1])),
-            dataset("binary", [1]),
-            UsageError,
-            "load them with task='regression'",
-        ),
-        (
-            network("regression", np.eye(2)),
-            dataset("regression", np.eye(2)[:, :1]),
-            DataError,
-            "found 1 target",
-        ),
+        (network("binary", column([1])), dataset("regression", [[0.5]]), UsageError, "load them with task='binary'"),
+        (network("regression", column([1])), dataset("binary", [1]), UsageError, "load them with task='regression'"),
+        (network("regression", np.eye(2)), dataset("regression", np.eye(2)[:, :1]), DataError, "found 1 target"),
         (
             network("multiclass", np.eye(2), classes=["a", "b"]),
             dataset("multiclass", [0, 1], classes=["a", "z"], path="t.csv"),

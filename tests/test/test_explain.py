@@ -166,6 +166,13 @@ def test_columns_of_a_linear_model_add_their_weight_times_their_distance_from_th
     assert np.allclose(found.values, expected, atol=1e-12) and np.abs(found.values[:, 4]).max() < 1e-15
 
 
+def test_one_column_has_the_whole_difference(monkeypatch):
+    monkeypatch.setattr(shapley, "EXACT", 0)
+    x = np.arange(6.0)[:, None]
+    found = explain(package.Network("1,3:tanh,1", "regression", dtype="float64", seed=3), x[:2], x[2:])
+    assert found.error == 0 and found.values.shape == (2, 1) and found.values[0] != found.values[1]
+
+
 def test_a_score_that_rounds_to_1_has_a_finite_value():
     net = package.Network("2,1", "binary", seed=0)
     net.set_parameters({"layer0.weight": [[300.0, 1.0]], "layer0.bias": [0.0]})
@@ -250,6 +257,17 @@ def test_the_command_says_what_matters_in_few_lines(model):
     assert printed[2].split()[0] == "a" and "#" in printed[2]
     told = succeed("--explain", "--model", "m.bin", "--json", "--monitor", "loss").json
     assert told["importance"]["metric"] == "loss" and set(told["curves"]) == set(COLUMNS)
+
+
+def test_long_names_are_shortened_in_a_terminal(folder):
+    long = "a long name " * 25_000
+    with open("t.csv", "w", newline="") as file:
+        writer = csv.writer(file)
+        writer.writerow([long, f"twin {long}", "c", "y"])
+        writer.writerows([k % 7, k % 7 + 0.01, k % 5, f"{long}{k % 7 > 3}"] for k in range(200))
+    succeed("--train", "--dataset", "t.csv", "--model", "m.bin", "--layers", "auto,4,1", "--epochs", 1, "-q")
+    out = succeed("--explain", "--model", "m.bin").out
+    assert "correlation" in out and max(map(len, out.splitlines())) < 400
 
 
 def test_contributions_are_written(model):

@@ -8,7 +8,7 @@ import sys
 import numpy as np
 import pytest
 from support.command_line import run, start, succeed, write_numbers, write_two_classes
-from support.networks import flattened
+from support.networks import flattened, members_with_and_without_an_encoding
 from support.packs import until_ended
 
 import nn
@@ -266,21 +266,13 @@ def test_rows_of_a_rare_class_train_every_network(tmp_path):
 
 
 def test_a_file_holds_members_with_and_without_an_encoding(tmp_path):
-    rng = np.random.default_rng(1)
-    ds = nn.Dataset(rng.normal(size=(90, 3)).astype(np.float32), rng.integers(0, 2, 90), "binary", ["0", "1"])
-    nets = [nn.Network("3,5,1", "binary", seed=seed) for seed in (0, 7)]
-    for net, embedding in zip(nets, ("waves4", None), strict=True):
-        nn.train(net, ds, networks=2, epochs=2, number_embedding=embedding)
-    for first, second in (nets, nets[::-1]):
-        both = nn.Network("3,5,1", "binary")
-        nn.train(both, ds, epochs=1, number_embedding="waves4" if first is nets[0] else None)
-        members = [*first.members, *second.members]
-        both.combine(members, [1.0, 2.0, 1.0, 1.0])
+    x, nets = members_with_and_without_an_encoding()
+    for both in nets:
         both.export(tmp_path / "both.bin")
         again = nn.Model.load(tmp_path / "both.bin").network
-        assert again.predict(ds.x).tobytes() == both.predict(ds.x).tobytes()
-        mean = sum(w * member.predict(ds.x) for w, member in zip([0.2, 0.4, 0.2, 0.2], members, strict=True))
-        np.testing.assert_allclose(again.predict(ds.x), mean, rtol=1e-5)
+        assert again.predict(x).tobytes() == both.predict(x).tobytes()
+        mean = sum(w * member.predict(x) for w, member in zip([0.2, 0.4, 0.2, 0.2], both.members, strict=True))
+        np.testing.assert_allclose(again.predict(x), mean, rtol=1e-5)
 
 
 @pytest.mark.parametrize("effort", ["quick", "standard"])

@@ -181,23 +181,17 @@ def test_the_temperature_is_decided_out_of_fold(task):
         assert net.threshold == best_threshold("f1", ds.y[rows], after[:, 0])
 
 
-def test_rows_weights_count_in_what_is_decided_out_of_fold():
-    ds = data("binary")
-    ds.weights = np.random.default_rng(2).integers(0, 4, ds.rows).astype(np.float64)
-    net = network("binary", SEED)
-    result = nn.train(net, ds, folds=FOLDS, epochs=3, threshold="f1", holdout=0.0)
-    rows, _, scores = out_of_fold(net, ds)
-    assert result["threshold"] == best_threshold("f1", ds.y[rows], scores[:, 0], ds.weights[rows])
-    assert result["threshold"] != best_threshold("f1", ds.y[rows], scores[:, 0])
-
-
-def test_folds_in_time_decide_by_the_rows_that_are_tested():
-    ds = data("binary")
-    ds.times = np.arange(400.0)
-    net = network("binary", SEED)
+@pytest.mark.parametrize("what", ["weights", "times"])
+def test_weights_and_times_count_in_what_is_decided_out_of_fold(what):
+    ds, net = data("binary"), network("binary", SEED)
+    found = {"weights": np.random.default_rng(2).integers(0, 4, ds.rows).astype(np.float64), "times": np.arange(400.0)}
+    setattr(ds, what, found[what])
     nn.train(net, ds, folds=FOLDS, epochs=3, threshold="f1", holdout=0.0)
     rows, _, scores = out_of_fold(net, ds)
-    assert len(rows) == 300 and net.threshold == best_threshold("f1", ds.y[rows], scores[:, 0])
+    weights = ds.weights[rows] if what == "weights" else None
+    assert len(rows) == (400 if what == "weights" else 300)  # in time the first part is not tested
+    assert net.threshold == best_threshold("f1", ds.y[rows], scores[:, 0], weights)
+    assert weights is None or net.threshold != best_threshold("f1", ds.y[rows], scores[:, 0])
 
 
 def test_what_is_decided_out_of_fold_is_kept_told_and_used(folder):
@@ -220,9 +214,10 @@ def test_what_is_decided_out_of_fold_is_kept_told_and_used(folder):
     assert "training rows" not in shown.err
 
 
-@pytest.mark.parametrize("flags", [{"threshold": "f1"}, {"calibrate": "temperature"}])
-def test_what_does_not_fit_the_task_is_refused_before_training(flags):
-    task = "regression" if "calibrate" in flags else "multiclass"
+@pytest.mark.parametrize(
+    ("task", "flags"), [("multiclass", {"threshold": "f1"}), ("regression", {"calibrate": "temperature"})]
+)
+def test_what_does_not_fit_the_task_is_refused_before_training(task, flags):
     with pytest.raises(UsageError, match="task is"):
         nn.train(network(task), data(task), folds=FOLDS, stop=StopSoon(0), **flags)
 
@@ -277,41 +272,21 @@ def test_folds_go_forward_in_time(grouped):
     assert np.array_equal(np.union1d(folds[-1].training, folds[-1].tested), rows)
 
 
-def few_of_a_class(ds):
-    ds.y[:] = np.arange(400) < 3
+FEW = [  # rows that cannot be divided into four folds: their classes, and groups or times
+    (np.arange(400) < 3, {}, "class b has 3 rows"),
+    (None, {"groups": np.arange(400) % 3}, "3 groups"),
+    (None, {"times": np.zeros(400)}, "too few times"),
+    (np.arange(400) < 10, {"groups": np.arange(400) // 10}, "no row of class b"),
+    (np.arange(400) > 350, {"times": np.arange(400.0)}, "no row of class b"),
+]
 
 
-def few_groups(ds):
-    ds.groups = np.arange(400) % 3
-
-
-def one_time(ds):
-    ds.times = np.zeros(400)
-
-
-def class_in_one_group(ds):
-    ds.groups = np.arange(400) // 10
-    ds.y[:] = np.arange(400) < 10
-
-
-def class_in_the_end(ds):
-    ds.times = np.arange(400.0)
-    ds.y[:] = np.arange(400) > 350
-
-
-@pytest.mark.parametrize(
-    ("change", "expected"),
-    [
-        (few_of_a_class, "class b has 3 rows"),
-        (few_groups, "3 groups"),
-        (one_time, "too few times"),
-        (class_in_one_group, "no row of class b"),
-        (class_in_the_end, "no row of class b"),
-    ],
-)
-def test_more_folds_than_the_rows_allow_are_refused(change, expected):
+@pytest.mark.parametrize(("y", "more", "expected"), FEW)
+def test_more_folds_than_the_rows_allow_are_refused(y, more, expected):
     ds = data("binary")
-    change(ds)
+    ds.y[:] = ds.y if y is None else y
+    for name, values in more.items():
+        setattr(ds, name, values)
     with pytest.raises(UsageError, match=f"--folds 4: .*{expected}"):
         fold_rows(ds, np.arange(400), 4, 0)
 

@@ -6,7 +6,6 @@ import math
 
 import numpy as np
 import pytest
-from support.command_line import run
 from support.figures import log_loss
 from support.packs import BEST, LAYERS, SEED, alone, break_some, data, network, until_ended, vector
 
@@ -211,11 +210,6 @@ def test_an_estimator_tunes_too():
     estimator = nn.NetworkClassifier(networks=6, vary=vary, validation=0.3, epochs=4, batch_size=16)
     members = estimator.fit(x, y).network_.members
     assert 1 <= len(members) <= 6 and estimator.network_.config["vary"] == vary and estimator.score(x, y) > 0.8
-
-
-def test_keep_has_gone(folder):
-    result = run("--train", "--dataset", "data.csv", "--model", "m.bin", "--networks", 8, "--keep", 2)
-    assert result.code == 2 and result.err == "nn: --keep: has gone; use --vary\n"
 
 
 # ---------------------------------------------------------------- several classes

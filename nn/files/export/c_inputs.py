@@ -5,8 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from ...data.column import Column
-from ...data.encoders import CategoryEncoder, DateEncoder, NumberEncoder, TruthEncoder
-from ...data.encoding import Encoding
+from ...data.encoding import CategoryEncoder, DateEncoder, Encoding, NumberEncoder, TruthEncoder
 from ...data.written import YES_NO
 from ...layers import InputColumn
 from ...utils import UsageError

@@ -11,8 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from ...data.column import GAPS, Column
-from ...data.encoders import DAY, YEAR, CategoryEncoder, DateEncoder, NumberEncoder, TruthEncoder
-from ...data.encoding import Encoding
+from ...data.encoding import DAY, YEAR, CategoryEncoder, DateEncoder, Encoding, NumberEncoder, TruthEncoder
 from ...data.scaling import Scaling
 from ...data.written import YES_NO
 from ...layers import InputColumn

@@ -82,28 +82,16 @@ def _pad(graph: Graph, layer: Layer, x: str, weight, bias) -> str:
     return graph.add("Pad", x, graph.constant(zeros, np.int64), graph.constant(0))
 
 
-def _same(graph: Graph, layer: Layer, x: str, weight, bias) -> str:
-    return x
-
-
-def _function(graph: Graph, layer: Layer, x: str, weight, bias) -> str:
-    return _ACTIVATIONS[layer.function](graph, x)
-
-
-def _embedding(graph: Graph, layer: Layer, x: Records, weight, bias) -> str:
-    return x.encoded(graph, layer.columns, weight)
-
-
 _KINDS = {
     "dense": _dense,
     "conv": _conv,
     "maxpool": _pool("MaxPool"),
     "avgpool": _pool("AveragePool"),
     "pad": _pad,
-    "dropout": _same,  # of training alone
-    "flatten": _same,  # its input is a vector already
-    "activation": _function,
-    "embedding": _embedding,
+    "dropout": lambda graph, layer, x, weight, bias: x,  # of training alone
+    "flatten": lambda graph, layer, x, weight, bias: x,  # its input is a vector already
+    "activation": lambda graph, layer, x, weight, bias: _ACTIVATIONS[layer.function](graph, x),
+    "embedding": lambda graph, layer, x, weight, bias: x.encoded(graph, layer.columns, weight),
 }
 _OF_IMAGES, _OF_VECTORS = ("conv", "maxpool", "avgpool", "pad"), ("dense", "flatten")
 
@@ -139,10 +127,6 @@ def _selu(graph: Graph, z: str) -> str:
     return graph.add("Add", scaled, graph.add("Mul", below, graph.constant(SELU_SCALE * SELU_ALPHA)))
 
 
-def _softmax(graph: Graph, z: str) -> str:
-    return graph.add("Softmax", z, axis=1)
-
-
 SELU_SCALE, SELU_ALPHA = 1.0507009873554805, 1.6732632423543772  # Klambauer et al. 2017
 _ACTIVATIONS = {
     "relu": lambda graph, z: graph.add("Relu", z),
@@ -154,5 +138,5 @@ _ACTIVATIONS = {
     "gelu": _gelu,
     "selu": _selu,
     "linear": lambda graph, z: z,
-    "softmax": _softmax,
+    "softmax": lambda graph, z: graph.add("Softmax", z, axis=1),
 }

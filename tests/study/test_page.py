@@ -1,303 +1,29 @@
-"""--plot and --report: pictures with labels and units, and pages that need nothing beside them."""
+"""The page of a model: what it says and shows, alone in a file, and what cannot be drawn or written."""
 
-import html.parser
 import json
 import os
 import re
 import shlex
 import shutil
 import subprocess
-import xml.etree.ElementTree as ET
 
 import numpy as np
 import pytest
 from support.command_line import ONE, run, succeed, write_numbers, write_three_classes, write_two_classes
+from support.pages import Page, check_alone, named, texts, words
 
 import nn
 from nn.core.thresholds import cut_offs
-from nn.study import chart, model_page, sweep, sweep_page, tested
-from nn.study.chart import Axis, Line, Plot
+from nn.study import model_page
+from nn.study.chart import Plot
 from nn.study.page import Table, html_of
-from nn.study.results import INFERENCE_ROWS
 from nn.test import binary_report, multiclass_report
 
-SIZES = (
-    (2_601, "50,50:relu,1:linear", 1),
-    (83_201, "50,1600:relu,1:linear", 1),
-    (120_401, "50,400:relu,250:relu,1:linear", 2),
-)
-
-
-def result(layers, parameters, depth, backend="omp", batch=100, ms=1.0, **more):
-    """A line of results with plausible figures."""
-    row = dict.fromkeys(sweep.COLUMNS)
-    row |= {
-        "entry": f"{layers}{backend}{batch}{more}", "plan": "made up", "status": "ok", "data": "clouds table",
-        "layers": layers, "kind": "dense", "depth": float(depth), "width": 50.0, 
-        "parameters": float(parameters),
-        "rows": 1000.0, "inputs": 50.0, "batch_number": float(batch), "epochs": 3.0, "backend": backend,
-        "engine": "omp (avx2)" if backend == "omp" else f"{backend} (Large GPU)",
-        "device": "Some Processor" if backend == "omp" else "Large GPU", "cores": 8.0, "dtype": "float32",
-        "train_s": ms / 100, "epoch_s": ms / 300, "batch_ms": ms, "batch_p95_ms": 1.1 * ms,
-        "network_bytes": 16.0 * parameters, "peak_bytes": 1e8, "loss": 0.1, "rmse": 150.0, "mae": 100.0, 
-        "r2": 0.6,         "skill": 0.3, "nn": "0.1.0", "python": "3.11.7", "numpy": "2.0",
-    }  # fmt: skip
-    row |= {f"infer_{n}_ms": ms * n / 100 for n in INFERENCE_ROWS}
-    return row | ({"threads": 2.0} if backend == "omp" else {"threads": 1.0}) | more
-
 
 @pytest.fixture(scope="module")
-def results():
-    """A processor that is quick with small networks, and a GPU that is quick with large ones."""
-    rows = []
-    for parameters, layers, depth in SIZES:
-        for batch in (100, 1000):
-            rows.append(result(layers, parameters, depth, batch=batch, ms=parameters * batch / 1e6))
-            rows.append(result(layers, parameters, depth, "cuda", batch=batch, ms=1.0 + parameters * batch / 1e8))
-        rows.append(result(layers, parameters, depth, threads=1.0, ms=parameters * 190 / 1e6))
-        rows.append(result(layers, parameters, depth, "cuda", gpus="2", distribute="mirrored", ms=0.8,
-                           engine="cuda (2 x Large GPU, mirrored)"))  # fmt: skip
-    return rows
-
-
-@pytest.fixture(scope="module")
-def pictures(results):
-    """All pictures of the results, by name."""
-    return named(sweep_page.pictures_of(results))
-
-
-def named(pictures) -> dict:
-    return {picture.name: picture for picture in pictures}
-
-
-def texts(svg: str) -> list[str]:
-    """What is written in a picture."""
-    return ["".join(node.itertext()).strip() for node in ET.fromstring(svg).iter() if node.tag.endswith("text")]
-
-
-def words(pictures) -> dict[str, set]:
-    """What is written in each picture, by its name."""
-    return {picture.name: set(texts(picture.svg())) for picture in pictures}
-
-
-# ---------------------------------------------------------------- pictures
-
-
-LABELS = {  # picture -> what must be written in it: the axes with their units, and who is who
-    "training-time": [
-        "parameters",
-        "time of a batch of 100 rows (ms)",
-        "omp (avx2), 2 threads",
-        "cuda (Large GPU)",
-    ],
-    "batch-size": ["batch size (rows)", "training time of a row (µs)", "Training 50-50-1"],
-    "batch-size-2": ["Training 50-1600-1"],
-    "width-depth": ["parameters", "time of a batch of 100 rows (ms)", "1 hidden layer", "2 hidden layers"],
-    "inference": ["rows in a call", "time of a call of predict (ms)", "cuda (Large GPU)"],
-    "speed-up-threads": ["threads", "speed-up (times)", "ideal"],
-    "speed-up-gpus": ["GPUs", "speed-up (times)", "Several GPUs"],
-    "error": ["parameters", "RMSE on test rows (unit of the target)", "1 hidden layer"],
-    "memory": ["parameters", "memory of the network in training (MB)", "omp", "cuda"],
-}
-
-
-def test_every_picture_says_what_it_shows(pictures):
-    assert pictures.keys() >= LABELS.keys()
-    for name, expected in LABELS.items():
-        assert {*expected} <= {*texts(pictures[name].svg())}, name
-
-
-def test_lines_differ_in_more_than_colour():
-    """For those who do not tell colours apart: each line of a picture has marker and dashes of its own."""
-    lines = [Line(f"line {k}", [0, 1], [k, k]) for k in range(len(chart.COLOURS) * len(chart.DASHES))]
-    svg = Plot("p", "many", Axis(), Axis(), lines).svg()
-    path = r'<path class="l s(\d)"( stroke-dasharray="[^"]*")? d="[^"]*"/><path class="l s\d" d="(.*?)"'
-    drawn = re.findall(path, svg)
-    looks = {(re.sub("M[0-9. ]+(?=m)", "", marks), dashes) for _, dashes, marks in drawn[: len(lines)]}
-    assert len(looks) == len(lines)
-
-
-def test_the_same_engine_looks_the_same_in_every_picture_of_a_kind(pictures):
-    numbers = [
-        {line.name: line.number for line in picture.lines}
-        for name, picture in pictures.items()
-        if name.startswith("inference")
-    ]
-    assert len(numbers) == 3 and all(own == numbers[0] for own in numbers)
-    ends = {(picture.x.ends, picture.y.ends) for name, picture in pictures.items() if name.startswith("inference")}
-    assert len(ends) == 1  # so that they can be compared
-
-
-def test_more_lines_make_a_picture_higher(results):
-    def height(rows):
-        return float(ET.fromstring(named(sweep_page.pictures_of(rows))["inference"].svg()).get("viewBox").split()[3])
-
-    many = [row | {"threads": float(threads)} for row in results for threads in range(1, 9) if row["backend"] == "omp"]
-    assert height(many) > height(results)
-
-
-def test_speed_up_by_gpus_is_drawn_for_both_ways_of_each_network():
-    rows = [
-        result("50,1600:relu,1:linear", 83_201, 1, "cuda", gpus=str(gpus), distribute=how, ms=1 / gpus, engine=how)
-        for gpus in (1, 2, 4)
-        for how in ("mirrored", "central")
-    ]
-    picture = named(sweep_page.pictures_of(rows))["speed-up-gpus"]
-    assert {"50-1600-1, batch 100, central", "50-1600-1, batch 100, mirrored"} < {line.name for line in picture.lines}
-
-
-def test_a_picture_has_the_same_bytes_every_time(results, pictures):
-    again = named(sweep_page.pictures_of(results))["inference"]
-    assert chart.alone(again) == chart.alone(pictures["inference"])
-
-
-def test_axes_have_numbers_that_can_be_read(pictures):
-    assert {"10000", "100000", "1", "10"} <= {*texts(pictures["training-time"].svg())}
-    for low, high in ((0.0, 1.0), (-3e-7, 5e-7), (18e6, 21e6), (5.0, 5.0), (-1e30, 1e30)):
-        for log in (False, True):
-            line = Line("", [max(low, 1e-3 * log), high or 1.0], [0, 1])
-            ticks = chart._Scale.of(Axis(log=log), line.x, 0.0, 400.0).ticks
-            places, labels = zip(*ticks, strict=True)
-            assert 2 <= len(ticks) <= 12 and len({*labels}) == len(labels)
-            assert 0 <= round(min(places)) < round(max(places)) <= 400
-
-
-def test_times_grow_to_the_right_place(pictures):
-    """The curve of training-time goes through the measured points."""
-    drawn = {line.name: list(zip(line.x, line.y, strict=True)) for line in pictures["training-time"].lines}
-    assert drawn["cuda (Large GPU)"] == [(p, pytest.approx(1 + p / 1e6)) for p, _, _ in SIZES]
-    assert drawn["omp (avx2), 2 threads"] == [(p, pytest.approx(p / 1e4)) for p, _, _ in SIZES]
-
-
-def test_results_without_a_measurement_make_a_page_without_pictures(folder):
-    plan = {"data": {"clouds": {"rows": 200}}, "layers": "50,1", "backend": "nowhere"}
-    (folder / "plan.json").write_text(json.dumps(plan))
-    succeed("--sweep", "plan.json", "-o", "r.csv", "--report", "page.html", "-q")
-    assert "backend nowhere: expected auto, seq, omp, cuda or cudnn" in (folder / "page.html").read_text()
-    result = run("--plot", "r.csv", "-o", "p")
-    assert result.code == 2 and "nothing to draw in r.csv: 1 results, 1 of them failed" in result.err
-
-
-def test_a_page_does_not_replace_the_plan_or_the_results(folder):
-    plan = '{"data": {"clouds": {"rows": 200}}, "layers": "50,1"}'
-    (folder / "plan.json").write_text(plan)
-    for page in ("plan.json", "r.csv"):
-        result = run("--sweep", "plan.json", "-o", "r.csv", "--report", page)
-        assert result.code == 2 and f"--report {page} would replace {page}" in result.err
-    assert (folder / "plan.json").read_text() == plan and not (folder / "r.csv").exists()
-
-
-def test_a_model_shows_its_losses_and_errors(folder):
-    write_numbers(folder / "numbers.csv", rows=100)
-    succeed(*ONE, "--dataset", "numbers.csv", "--model", "m.bin", "--epochs", 5, "-q")
-    files = succeed("--plot", "m.bin", "-o", "pictures").out.split()
-    assert {f"pictures/{name}.svg" for name in ("loss", "predicted", "errors", "curve-0")} <= {*files}
-    names = ("loss", "predicted", "errors")
-    written = {name: {*texts((folder / f"pictures/{name}.svg").read_text())} for name in names}
-    assert {"epoch", "loss (mse, of scaled targets)", "training rows", "held-out rows"} <= written["loss"]
-    assert {"true value (unit of the target)", "predicted value (unit of the target)"} <= written["predicted"]
-    assert {"predicted - true (unit of the target)", "rows"} <= written["errors"]
-    assert any(text.startswith("power: mean ") for text in written["errors"])
-
-
-VALIDATED = ["--validation", 0.3, "--monitor"]
-
-
-@pytest.mark.parametrize("flags, shown", [
-    ([*ONE, "--holdout", 0], {"loss": ["training rows"]}),
-    ([*ONE, *VALIDATED, "roc_auc"],
-     {"loss": ["validation rows"], "metric": ["roc_auc while training; epoch {best} is the best"]}),
-    ([*ONE, *VALIDATED, "loss"], {"loss": ["epoch {best}, the best"]}),
-    (["--train", *VALIDATED, "roc_auc", "--networks", 2],
-     {"loss": [], "metric": ["roc_auc while training; mean of 2 networks"]}),
-])  # fmt: skip
-def test_a_classifier_shows_its_losses_and_the_metric_that_chose_its_epoch(folder, flags, shown):
-    """Of several networks, each with its best epoch, none is marked."""
-    write_two_classes(folder / "two.csv")
-    result = succeed(*flags, "--dataset", "two.csv", "--model", "m.bin", "--epochs", 3, "-q", "--json").json
-    files = succeed("--plot", "m.bin", "-o", "p", "--json").json["files"]
-    assert [file for file in files if file in ("p/loss.svg", "p/metric.svg")] == [f"p/{name}.svg" for name in shown]
-    for name, lines in shown.items():
-        written = texts((folder / f"p/{name}.svg").read_text())
-        assert {line.format(best=result.get("best_epoch")) for line in lines} <= set(written)
-        assert "held-out rows" not in written
-    assert ("validation loss" in succeed("--info", "--model", "m.bin").out) == ("--validation" in flags)
-
-
-# ---------------------------------------------------------------- the answer in words
-
-
-def test_the_answer_names_the_size_from_which_the_gpu_is_faster(results):
-    lines = sweep_page.verdicts(results)
-    assert lines == [
-        "Dense networks, batches of 100 rows: Some Processor is faster up to 2,601 parameters, "
-        "Large GPU from 83,201 parameters on.",
-        "Dense networks, batches of 1000 rows: Large GPU is faster than Some Processor from 2,601 parameters "
-        "on, the smallest measured.",
-    ]
-
-
-def test_the_answer_does_not_hide_exceptions(results):
-    quick = result(SIZES[-1][1], SIZES[-1][0], 2, ms=0.01)
-    assert "(1 larger ones are faster on Some Processor too)" in sweep_page.verdicts([*results, quick])[0]
-    slow = [{**row, "batch_ms": 1e6} if row["backend"] == "cuda" else row for row in results]
-    assert "is faster than Large GPU up to 120,401 parameters, the largest measured" in sweep_page.verdicts(slow)[0]
-    assert "nothing to compare" in sweep_page.verdicts([row for row in results if row["backend"] == "omp"])[0]
-
-
-# ---------------------------------------------------------------- pages
-
-
-class Page(html.parser.HTMLParser):
-    """The elements of a page: every opened one must be closed, and ids must be unique."""
-
-    VOID = {"meta", "link", "br", "img", "hr"}
-
-    def __init__(self, text):
-        super().__init__()
-        self.open, self.tags, self.ids, self.links, self.texts = [], [], [], [], []
-        self.feed(text)
-        assert self.open == []
-
-    def handle_starttag(self, tag, attributes):
-        self.tags.append(tag)
-        if tag not in self.VOID:
-            self.open.append(tag)
-        for name, value in attributes:
-            if name == "id":
-                self.ids.append(value)
-            if name in ("src", "href", "xlink:href", "data", "action"):
-                self.links.append(value)
-
-    def handle_startendtag(self, tag, attributes):
-        self.handle_starttag(tag, attributes)
-        if tag not in self.VOID:
-            self.open.pop()
-
-    def handle_endtag(self, tag):
-        assert self.open.pop() == tag
-
-    def handle_data(self, text):
-        self.texts.append(text)
-
-
-def check_alone(text: str) -> Page:
-    """The page needs nothing from elsewhere."""
-    page = Page(text)
-    assert len(page.ids) == len(set(page.ids))
-    assert all(link.startswith("data:image/png;base64,") for link in page.links)
-    assert not re.search(r"https?:|@import|<script|<link|<iframe|url\(|javascript", text)
-    assert len(text) < 300_000 and "prefers-color-scheme" not in text and "color-scheme: light dark" in text
-    return page
-
-
-@pytest.fixture(scope="module")
-def pages(tmp_path_factory, results):
+def pages(tmp_path_factory):
     """One page of each kind."""
-    failed = {"status": "no <device>", "layers": "50,1", "backend": "cudnn", "plan": "x"}
-    rows = [*results, {**dict.fromkeys(sweep.COLUMNS), **failed}]
-    found = {"sweep": html_of(sweep_page.of_results(rows))}
-    folder = tmp_path_factory.mktemp("pages")
+    found, folder = {}, tmp_path_factory.mktemp("pages")
     write_numbers(folder / "numbers.csv", rows=100)
     write_two_classes(folder / "two.csv", rows=300)
     write_three_classes(folder / "three.csv", rows=300)
@@ -316,7 +42,7 @@ def pages(tmp_path_factory, results):
 
 def test_pages_need_nothing_beside_them(pages):
     counts = {name: check_alone(text).tags.count("svg") for name, text in pages.items()}
-    assert counts == {"sweep": 14, "numbers": 5, "two": 7, "three": 4, "images": 5, "explain": 7, "info": 1}
+    assert counts == {"numbers": 5, "two": 7, "three": 4, "images": 5, "explain": 7, "info": 1}
 
 
 def test_pages_hold_the_figures(pages):
@@ -324,8 +50,7 @@ def test_pages_hold_the_figures(pages):
     assert {"RMSE", "R2", "errors of power by range of the prediction"} <= shown["numbers"]
     assert {"red", "green", "blue", "precision", "recall", "macro F1", "classes"} <= shown["three"]
     assert {"MCC", "ROC-AUC", "thresholds", "alarms per 1,000 rows", "Where it errs most"} <= shown["two"]
-    assert {"Timing study: made up, x", "no <device>", "83,201", "omp (avx2)"} <= shown["sweep"]
-    assert any(text.startswith("Dense networks, batches of 100 rows") for text in shown["sweep"])
+    assert any(re.fullmatch("[0-9,]+ a prediction, [0-9,]+ a row of training", text) for text in shown["two"])
     assert {"Columns that matter", "Columns", "Training", "To make it again"} <= shown["explain"] & shown["two"]
     assert "One network predicts two classes (Class) from 2 inputs." in shown["info"]
     assert "Images of 1x8x8 pixels, scaled by pixel." in shown["images"] and pages["images"].count("<img") >= 1
@@ -423,7 +148,7 @@ NET = nn.Network("2,1", "binary")
 def blocks_of_two_classes(truth, scores, threshold, weights=None, classes=("ok", "fraud")):
     result = binary_report(truth, scores, threshold, weights)
     NET.describe(classes=list(classes))
-    found = tested.of_two_classes(NET, result, truth, scores[:, None], weights)
+    found = model_page.of_two_classes(NET, result, truth, scores[:, None], weights)
     return result, named(block for block in found if isinstance(block, Plot))
 
 
@@ -468,7 +193,7 @@ def test_several_classes_show_a_heat_map_and_the_most_confused_pairs(classes):
     rng = np.random.default_rng(0)
     truth, scores = rng.integers(0, classes, 500), rng.dirichlet(np.ones(classes), 500)
     names = [f"a class with a long name {k}" for k in range(classes)]
-    found = tested.of_classes(NET, multiclass_report(truth, scores, names), truth, scores, None)
+    found = model_page.of_classes(NET, multiclass_report(truth, scores, names), truth, scores, None)
     counts = np.bincount(truth * classes + scores.argmax(axis=1), minlength=classes**2).reshape(classes, classes)
     tables = {block.caption.partition(";")[0]: block for block in found if isinstance(block, Table)}
     if classes < 60:
@@ -485,7 +210,7 @@ def test_the_table_of_thresholds_has_the_figures_of_tests_at_them(weighted):
     truth = rng.integers(0, 2, 400)
     scores = np.clip(rng.normal(0.3 + 0.4 * truth, 0.2), 0, 1).astype(np.float32)
     weights = rng.random(400) if weighted else None
-    table = tested.threshold_table(binary_report(truth, scores, 0.37, weights), truth, scores, weights, (1, 5))
+    table = model_page.threshold_table(binary_report(truth, scores, 0.37, weights), truth, scores, weights, (1, 5))
     assert table.headers == ["threshold", "precision", "recall", "F1", "alarms per 1,000 rows", "cost"]
     assert [line[0] for line in table.lines if "used" in line[0]] == ["0.37 (used)"]
     for first, *shown in table.lines:
@@ -515,9 +240,9 @@ def test_rows_that_a_model_errs_on_are_named():
     net = nn.Network.for_data(ds)
     nn.train(net, ds, epochs=2, holdout=0)
     truth = ds.y.reshape(-1, 1)
-    found = tested.groups(net, ds.x, truth, truth - noise[:, None])
+    found = model_page.groups(net, ds.x, truth, truth - noise[:, None])
     assert found.lines[0][:3] == ["word", "bad", "100"] and "mean absolute error" in found.headers
-    assert "No group of at least 20 rows errs" in tested.groups(net, ds.x, truth, truth + 1)
+    assert "No group of at least 20 rows errs" in model_page.groups(net, ds.x, truth, truth + 1)
 
 
 def test_curves_of_many_rows_make_no_large_pictures():
@@ -527,7 +252,7 @@ def test_curves_of_many_rows_make_no_large_pictures():
     assert all(len(picture.svg()) < 30_000 for picture in pictures.values())
     values = np.linspace(0, 1, 100_000)[:, None]
     result = {"rmse": 0.0}
-    found = tested.of_numbers(nn.Network("1,1", "regression"), result, values, values, None)
+    found = model_page.of_numbers(nn.Network("1,1", "regression"), result, values, values, None)
     assert [len(block.svg()) < 30_000 for block in found[:2]] == [True, True]
 
 
@@ -564,18 +289,41 @@ def test_pages_fit_a_phone_and_a_screen_in_a_browser(pages, folder):
         assert widths.keys() == {390, 1280} and all(shown <= width for width, shown in widths.items()), name
 
 
-# ---------------------------------------------------------------- the commands
+def test_a_model_shows_its_losses_and_errors(folder):
+    write_numbers(folder / "numbers.csv", rows=100)
+    succeed(*ONE, "--dataset", "numbers.csv", "--model", "m.bin", "--epochs", 5, "-q")
+    files = succeed("--plot", "m.bin", "-o", "pictures").out.split()
+    assert {f"pictures/{name}.svg" for name in ("loss", "predicted", "errors", "curve-0")} <= {*files}
+    names = ("loss", "predicted", "errors")
+    written = {name: {*texts((folder / f"pictures/{name}.svg").read_text())} for name in names}
+    assert {"epoch", "loss (mse, of scaled targets)", "training rows", "held-out rows"} <= written["loss"]
+    assert {"true value (unit of the target)", "predicted value (unit of the target)"} <= written["predicted"]
+    assert {"predicted - true (unit of the target)", "rows"} <= written["errors"]
+    assert any(text.startswith("power: mean ") for text in written["errors"])
 
 
-def test_a_sweep_becomes_pictures_and_a_page(folder):
-    data = {"clouds": {"rows": 200, "step": 60}}
-    plan = {"data": data, "epochs": 1, "layers": ["50,5,1", "50,9,1"], "backend": "omp"}
-    (folder / "plan.json").write_text(json.dumps(plan))
-    succeed("--sweep", "plan.json", "-o", "r.csv", "--report", "page.html", "-q")
-    assert check_alone((folder / "page.html").read_text()).tags.count("svg") >= 3
-    files = succeed("--plot", "r.csv", "-o", "pictures", "--report", "again.html").out.split()
-    assert files[-1] == "again.html" and "pictures/training-time.svg" in files
-    assert (folder / "again.html").read_bytes() == (folder / "page.html").read_bytes()
+VALIDATED = ["--validation", 0.3, "--monitor"]
+
+
+@pytest.mark.parametrize("flags, shown", [
+    ([*ONE, "--holdout", 0], {"loss": ["training rows"]}),
+    ([*ONE, *VALIDATED, "roc_auc"],
+     {"loss": ["validation rows"], "metric": ["roc_auc while training; epoch {best} is the best"]}),
+    ([*ONE, *VALIDATED, "loss"], {"loss": ["epoch {best}, the best"]}),
+    (["--train", *VALIDATED, "roc_auc", "--networks", 2],
+     {"loss": [], "metric": ["roc_auc while training; mean of 2 networks"]}),
+])  # fmt: skip
+def test_a_classifier_shows_its_losses_and_the_metric_that_chose_its_epoch(folder, flags, shown):
+    """Of several networks, each with its best epoch, none is marked."""
+    write_two_classes(folder / "two.csv")
+    result = succeed(*flags, "--dataset", "two.csv", "--model", "m.bin", "--epochs", 3, "-q", "--json").json
+    files = succeed("--plot", "m.bin", "-o", "p", "--json").json["files"]
+    assert [file for file in files if file in ("p/loss.svg", "p/metric.svg")] == [f"p/{name}.svg" for name in shown]
+    for name, lines in shown.items():
+        written = texts((folder / f"p/{name}.svg").read_text())
+        assert {line.format(best=result.get("best_epoch")) for line in lines} <= set(written)
+        assert "held-out rows" not in written
+    assert ("validation loss" in succeed("--info", "--model", "m.bin").out) == ("--validation" in flags)
 
 
 def test_what_cannot_be_drawn_or_written_is_said(folder):

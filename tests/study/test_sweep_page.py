@@ -1,0 +1,194 @@
+"""Pictures, and the pages of sweeps: labels with units, and which device suits which network."""
+
+import json
+import re
+
+import pytest
+from support.command_line import run, succeed
+from support.pages import check_alone, named, texts, words
+
+from nn.study import chart, sweep, sweep_page
+from nn.study.chart import Axis, Line, Plot
+from nn.study.page import html_of
+from nn.study.results import INFERENCE_ROWS
+
+SIZES = (
+    (2_601, "50,50:relu,1:linear", 1),
+    (83_201, "50,1600:relu,1:linear", 1),
+    (120_401, "50,400:relu,250:relu,1:linear", 2),
+)
+
+
+def result(layers, parameters, depth, backend="omp", batch=100, ms=1.0, **more):
+    """A line of results with plausible figures."""
+    row = dict.fromkeys(sweep.COLUMNS)
+    row |= {
+        "entry": f"{layers}{backend}{batch}{more}", "plan": "made up", "status": "ok", "data": "clouds table",
+        "layers": layers, "kind": "dense", "depth": float(depth), "width": 50.0, 
+        "parameters": float(parameters),
+        "rows": 1000.0, "inputs": 50.0, "batch_number": float(batch), "epochs": 3.0, "backend": backend,
+        "engine": "omp (avx2)" if backend == "omp" else f"{backend} (Large GPU)",
+        "device": "Some Processor" if backend == "omp" else "Large GPU", "cores": 8.0, "dtype": "float32",
+        "train_s": ms / 100, "epoch_s": ms / 300, "batch_ms": ms, "batch_p95_ms": 1.1 * ms,
+        "network_bytes": 16.0 * parameters, "peak_bytes": 1e8, "loss": 0.1, "rmse": 150.0, "mae": 100.0, 
+        "r2": 0.6,         "skill": 0.3, "nn": "0.1.0", "python": "3.11.7", "numpy": "2.0",
+    }  # fmt: skip
+    row |= {f"infer_{n}_ms": ms * n / 100 for n in INFERENCE_ROWS}
+    return row | ({"threads": 2.0} if backend == "omp" else {"threads": 1.0}) | more
+
+
+@pytest.fixture(scope="module")
+def results():
+    """A processor that is quick with small networks, and a GPU that is quick with large ones."""
+    rows = []
+    for parameters, layers, depth in SIZES:
+        for batch in (100, 1000):
+            rows.append(result(layers, parameters, depth, batch=batch, ms=parameters * batch / 1e6))
+            rows.append(result(layers, parameters, depth, "cuda", batch=batch, ms=1.0 + parameters * batch / 1e8))
+        rows.append(result(layers, parameters, depth, threads=1.0, ms=parameters * 190 / 1e6))
+        rows.append(result(layers, parameters, depth, "cuda", gpus="2", distribute="mirrored", ms=0.8,
+                           engine="cuda (2 x Large GPU, mirrored)"))  # fmt: skip
+    return rows
+
+
+@pytest.fixture(scope="module")
+def pictures(results):
+    """All pictures of the results, by name."""
+    return named(sweep_page.pictures_of(results))
+
+
+# ---------------------------------------------------------------- pictures
+
+
+LABELS = {  # picture -> what must be written in it: the axes with their units, and who is who
+    "training-time": ["parameters", "time of a batch of 100 rows (ms)", "omp (avx2), 2 threads", "cuda (Large GPU)"],
+    "batch-size": ["batch size (rows)", "training time of a row (µs)", "Training 50-50-1"],
+    "batch-size-2": ["Training 50-1600-1"],
+    "width-depth": ["parameters", "time of a batch of 100 rows (ms)", "1 hidden layer", "2 hidden layers"],
+    "inference": ["rows in a call", "time of a call of predict (ms)", "cuda (Large GPU)"],
+    "speed-up-threads": ["threads", "speed-up (times)", "ideal"],
+    "speed-up-gpus": ["GPUs", "speed-up (times)", "Several GPUs"],
+    "error": ["parameters", "RMSE on test rows (unit of the target)", "1 hidden layer"],
+    "memory": ["parameters", "memory of the network in training (MB)", "omp", "cuda"],
+}
+
+
+def test_every_picture_says_what_it_shows(pictures):
+    assert pictures.keys() >= LABELS.keys()
+    for name, expected in LABELS.items():
+        assert {*expected} <= {*texts(pictures[name].svg())}, name
+
+
+def test_lines_differ_in_more_than_colour():
+    """For those who do not tell colours apart: each line of a picture has marker and dashes of its own."""
+    lines = [Line(f"line {k}", [0, 1], [k, k]) for k in range(len(chart.COLOURS) * len(chart.DASHES))]
+    svg = Plot("p", "many", Axis(), Axis(), lines).svg()
+    path = r'<path class="l s(\d)"( stroke-dasharray="[^"]*")? d="[^"]*"/><path class="l s\d" d="(.*?)"'
+    drawn = re.findall(path, svg)
+    looks = {(re.sub("M[0-9. ]+(?=m)", "", marks), dashes) for _, dashes, marks in drawn[: len(lines)]}
+    assert len(looks) == len(lines)
+
+
+def test_the_same_engine_looks_the_same_in_every_picture_of_a_kind(pictures):
+    numbers = [
+        {line.name: line.number for line in picture.lines}
+        for name, picture in pictures.items()
+        if name.startswith("inference")
+    ]
+    assert len(numbers) == 3 and all(own == numbers[0] for own in numbers)
+    ends = {(picture.x.ends, picture.y.ends) for name, picture in pictures.items() if name.startswith("inference")}
+    assert len(ends) == 1  # so that they can be compared
+
+
+def test_speed_up_by_gpus_is_drawn_for_both_ways_of_each_network():
+    rows = [
+        result("50,1600:relu,1:linear", 83_201, 1, "cuda", gpus=str(gpus), distribute=how, ms=1 / gpus, engine=how)
+        for gpus in (1, 2, 4)
+        for how in ("mirrored", "central")
+    ]
+    picture = named(sweep_page.pictures_of(rows))["speed-up-gpus"]
+    assert {"50-1600-1, batch 100, central", "50-1600-1, batch 100, mirrored"} < {line.name for line in picture.lines}
+
+
+def test_a_picture_has_the_same_bytes_every_time(results, pictures):
+    again = named(sweep_page.pictures_of(results))["inference"]
+    assert chart.alone(again) == chart.alone(pictures["inference"])
+
+
+def test_axes_have_numbers_that_can_be_read(pictures):
+    assert {"10000", "100000", "1", "10"} <= {*texts(pictures["training-time"].svg())}
+    for low, high in ((0.0, 1.0), (-3e-7, 5e-7), (18e6, 21e6), (5.0, 5.0), (-1e30, 1e30)):
+        for log in (False, True):
+            line = Line("", [max(low, 1e-3 * log), high or 1.0], [0, 1])
+            ticks = chart._Scale.of(Axis(log=log), line.x, 0.0, 400.0).ticks
+            places, labels = zip(*ticks, strict=True)
+            assert 2 <= len(ticks) <= 12 and len({*labels}) == len(labels)
+            assert 0 <= round(min(places)) < round(max(places)) <= 400
+
+
+def test_times_grow_to_the_right_place(pictures):
+    """The curve of training-time goes through the measured points."""
+    drawn = {line.name: list(zip(line.x, line.y, strict=True)) for line in pictures["training-time"].lines}
+    assert drawn["cuda (Large GPU)"] == [(p, pytest.approx(1 + p / 1e6)) for p, _, _ in SIZES]
+    assert drawn["omp (avx2), 2 threads"] == [(p, pytest.approx(p / 1e4)) for p, _, _ in SIZES]
+
+
+# ---------------------------------------------------------------- the answer in words
+
+
+def test_the_answer_names_the_size_from_which_the_gpu_is_faster(results):
+    lines = sweep_page.verdicts(results)
+    assert lines == [
+        "Dense networks, batches of 100 rows: Some Processor is faster up to 2,601 parameters, "
+        "Large GPU from 83,201 parameters on.",
+        "Dense networks, batches of 1000 rows: Large GPU is faster than Some Processor from 2,601 parameters "
+        "on, the smallest measured.",
+    ]
+
+
+def test_the_answer_does_not_hide_exceptions(results):
+    quick = result(SIZES[-1][1], SIZES[-1][0], 2, ms=0.01)
+    assert "(1 larger ones are faster on Some Processor too)" in sweep_page.verdicts([*results, quick])[0]
+    slow = [{**row, "batch_ms": 1e6} if row["backend"] == "cuda" else row for row in results]
+    assert "is faster than Large GPU up to 120,401 parameters, the largest measured" in sweep_page.verdicts(slow)[0]
+    assert "nothing to compare" in sweep_page.verdicts([row for row in results if row["backend"] == "omp"])[0]
+
+
+# ---------------------------------------------------------------- pages
+
+
+def test_the_page_holds_the_figures(results):
+    failed = {"status": "no <device>", "layers": "50,1", "backend": "cudnn", "plan": "x"}
+    page = check_alone(html_of(sweep_page.of_results([*results, {**dict.fromkeys(sweep.COLUMNS), **failed}])))
+    assert {"Timing study: made up, x", "no <device>", "83,201", "omp (avx2)"} <= {*page.texts}
+    assert any(text.startswith("Dense networks, batches of 100 rows") for text in page.texts)
+    assert page.tags.count("svg") == 14
+
+
+def test_results_without_a_measurement_make_a_page_without_pictures(folder):
+    plan = {"data": {"clouds": {"rows": 200}}, "layers": "50,1", "backend": "nowhere"}
+    (folder / "plan.json").write_text(json.dumps(plan))
+    succeed("--sweep", "plan.json", "-o", "r.csv", "--report", "page.html", "-q")
+    assert "backend nowhere: expected auto, seq, omp, cuda or cudnn" in (folder / "page.html").read_text()
+    result = run("--plot", "r.csv", "-o", "p")
+    assert result.code == 2 and "nothing to draw in r.csv: 1 results, 1 of them failed" in result.err
+
+
+def test_a_page_does_not_replace_the_plan_or_the_results(folder):
+    plan = '{"data": {"clouds": {"rows": 200}}, "layers": "50,1"}'
+    (folder / "plan.json").write_text(plan)
+    for page in ("plan.json", "r.csv"):
+        result = run("--sweep", "plan.json", "-o", "r.csv", "--report", page)
+        assert result.code == 2 and f"--report {page} would replace {page}" in result.err
+    assert (folder / "plan.json").read_text() == plan and not (folder / "r.csv").exists()
+
+
+def test_a_sweep_becomes_pictures_and_a_page(folder):
+    data = {"clouds": {"rows": 200, "step": 60}}
+    plan = {"data": data, "epochs": 1, "layers": ["50,5,1", "50,9,1"], "backend": "omp"}
+    (folder / "plan.json").write_text(json.dumps(plan))
+    succeed("--sweep", "plan.json", "-o", "r.csv", "--report", "page.html", "-q")
+    assert check_alone((folder / "page.html").read_text()).tags.count("svg") >= 3
+    files = succeed("--plot", "r.csv", "-o", "pictures", "--report", "again.html").out.split()
+    assert files[-1] == "again.html" and "pictures/training-time.svg" in files
+    assert (folder / "again.html").read_bytes() == (folder / "page.html").read_bytes()
