@@ -29,7 +29,8 @@ def of_results(rows: list[dict]) -> Page:
     lines = [_line(row) for row in done]
     page.sections["All figures"] = [Table(f"{len(done)} networks", [head for head, _, _ in FIGURES], lines, 3, True)]
     if failed:
-        lines = [[row["layers"], row["backend"] or "", f"{row['batch_number'] or 0:.0f}", row["status"]] for row in failed]
+        words = ("layers", "backend", "batch_number", "status")
+        lines = [["" if row[name] is None else f"{row[name]}" for name in words] for row in failed]
         page.sections["Not run"] = [Table("", ["network", "backend", "batch", "why"], lines, 4)]
     return page
 
