@@ -29,8 +29,8 @@ def of_results(rows: list[dict]) -> Page:
     lines = [_line(row) for row in done]
     page.sections["All figures"] = [Table(f"{len(done)} networks", [head for head, _, _ in FIGURES], lines, 3, True)]
     if failed:
-        batches = [f"{row['batch_number'] or 0:.0f}" for row in failed]
-        lines = [[row["layers"], row["backend"] or "", n, row["status"]] for row, n in zip(failed, batches, strict=True)]
+        sizes = [f"{row['batch_number'] or 0:.0f}" for row in failed]
+        lines = [[row["layers"], row["backend"] or "", n, row["status"]] for row, n in zip(failed, sizes, strict=True)]
         page.sections["Not run"] = [Table("", ["network", "backend", "batch", "why"], lines, 4)]
     return page
 
