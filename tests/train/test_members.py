@@ -198,8 +198,11 @@ VARY = [*MORE, "--networks", 20, "--vary", "learning_rate=1e-3..1e-1"]
 LIMITED = [*MORE, "--memory", "100M"]
 
 
-@pytest.mark.parametrize("sizes", [(2, 2), (2, 1), (1, 3)], ids=str)
-@pytest.mark.parametrize("command", [MORE, LIMITED, VARY], ids=["rows", "limited", "vary"])
+@pytest.mark.parametrize(
+    "command, sizes",
+    [(MORE, (2, 2)), (MORE, (1, 3)), (LIMITED, (2, 1)), (VARY, (1, 3)), (VARY, (2, 1))],
+    ids=["rows, 2 to 2", "rows, 1 to 3", "limited, 2 to 1", "vary, 1 to 3", "vary, 2 to 1"],
+)
 def test_a_state_goes_on_with_any_number_of_ranks(mpich, folder, command, sizes):
     expected = whole(folder, command)
     assert ended(mpich, sizes[0], "SIGTERM", *command).returncode == 75 and not (folder / "m.bin").exists()
