@@ -179,7 +179,9 @@ class Dataset:
 
     def __post_init__(self):
         """Make arrays of what a person gives. Raises DataError for texts, and what `check` raises."""
-        self.x = self.x if isinstance(self.x, TableRows) else np.asarray(with_gaps(self.x))
+        if not isinstance(self.x, TableRows):
+            is_plain = type(self.x) is np.ndarray and self.x.dtype.kind in "biuf"
+            self.x = self.x if is_plain else np.asarray(with_gaps(self.x))
         if np.ma.is_masked(self.y):
             raise DataError("y: found a masked value, expected one of each row; leave its row out")
         self.y = None if self.y is None else np.asarray(self.y)

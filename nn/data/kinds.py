@@ -115,8 +115,7 @@ def decide(
     for place, column in columns.items():
         is_number = is_plain or column.reads == "number"
         name = source.names[place] if source.names else None
-        called = source.column(place), name or str(place)
-        kind = NUMBER if is_number else kind_of(column, choices.get(place), *called)
+        kind = NUMBER if is_number else kind_of(column, choices.get(place), source.column(place), name or str(place))
         reason = reason_to_leave_out(column, kind, name, is_plain)
         if reason and (place not in choices or reason == GAPS_ONLY):
             left_out[place] = reason
