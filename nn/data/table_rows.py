@@ -21,7 +21,7 @@ _ESCAPE = 255  # the byte of a code that has its own 4 bytes
 def with_gaps(x):
     """Return rows with nan for what an array of numpy.ma masks; other rows as they are. DataError: complex numbers."""
     if isinstance(x, np.ndarray) and x.dtype.kind == "c":
-        raise DataError("the rows: found complex numbers, expected numbers")
+        raise DataError("Complex data not supported: the rows hold complex numbers, expected real ones")
     if not isinstance(x, np.ma.MaskedArray) or x.dtype.kind not in "biuf":
         return x
     return x.astype(np.result_type(x, np.float32)).filled(np.nan) if np.ma.is_masked(x) else x.data
