@@ -173,10 +173,14 @@ _CHOICES = {  # what Choices.kept writes
     **dict.fromkeys(("id", "weight", "group", "time"), _is_choice),
     **dict.fromkeys(("missing", "separator", "header"), _is_text),
 }
+_CANDIDATE = {
+    "layers": _is_text, "loss": _optional(_is_number), "operations": _is_number, "weight": _is_whole
+}  # fmt: skip
 _CONFIG = {  # settings that later uses of a model read; the others are only shown
     "target": _optional(_is_choice),
     "table": lambda value: _has(value, _CHOICES, _CHOICES) and value.keys() <= _CHOICES.keys(),
     "left_out": are_places,
+    "candidates": lambda value: isinstance(value, list) and all(_has(one, _CANDIDATE) for one in value),
     "split_seed": lambda value: _is_whole(value) and 0 <= value < 2**32,
     "holdout": lambda value: _is_number(value) and 0 <= value < 1,
     "window": _optional(_is_whole),

@@ -432,8 +432,12 @@ def _training(net) -> list[Block]:
         each = describe(architectures[0][1])
         lines = [[e["layer"], e["activation"], shape_text(e["output"]), f"{e['parameters']:,}"] for e in each]
         tables.append(Table("layers", ["layer", "activation", "output", "parameters"], lines, 2))
-    headers, lines = figures.members_of(net)
-    return tables + ([Table("members", headers, lines[:MOST_LINES])] if lines else [])
+    for title, (headers, lines) in (
+        ("what was tried; the loss is that of rows that a network did not know", figures.candidates_of(net)),
+        ("members", figures.members_of(net)),
+    ):
+        tables += [Table(title, headers, lines[:MOST_LINES])] if lines else []
+    return tables
 
 
 def _settings(net) -> dict:

@@ -120,7 +120,7 @@ def _flags_of(path: str, values: dict, for_training: bool) -> dict:
 def _given_of(values: dict) -> dict:
     """Return what was given of a model's settings: not what --effort chose, nor what the data decided."""
     chosen, table = values.get("chosen"), values.get("table")
-    without = {"chosen", "left_out", "table"} | {name for name in chosen or [] if isinstance(name, str)}
+    without = {"candidates", "chosen", "left_out", "table"} | {name for name in chosen or [] if isinstance(name, str)}
     if not isinstance(chosen, list | None) or not isinstance(table, dict | None):
         return values
     return {name: value for name, value in values.items() if name not in without} | (table or {})

@@ -62,7 +62,16 @@ def members_of(net) -> tuple[list[str], list[list[str]]]:
     return ["seed", "weight", *names], rows if names else []
 
 
-_OF_ALL = ("seed", "split_seed")
+def candidates_of(net) -> tuple[list[str], list[list[str]]]:
+    """Return (headers, a line for each candidate) of what the choice of a network's layers has tried."""
+    lines = []
+    for own in net.config.get("candidates", ()):
+        loss = "" if own["loss"] is None else f"{own['loss']:.4g}"
+        lines.append([own["layers"], loss, f"{own['operations']:.2g}", str(own["weight"])])
+    return ["candidate", "loss", "multiply-adds", "weight"], lines
+
+
+_OF_ALL = ("seed", "split_seed", "candidates")
 
 
 BLOCKS = frozenset(" ▁▂▃▄▅▆▇█▏▎▍▌▋▊▉")

@@ -12,6 +12,7 @@ from ..nn_aux import METRICS
 from ..utils import LONGEST_LINE, cut_line, listed, printable, show
 from .console import on_terminal
 from .figures import (
+    candidates_of,
     comparison_lines,
     confused_pairs,
     count_text,
@@ -323,11 +324,12 @@ def model_report(net, model: str) -> None:
     columns = {"inputs": listed(net.columns or [], 8), **_columns_of(net.encoding)}
     files = {"data": data.get("path") or "", "sha256": data.get("sha256") or ""}
     facts({name: value for name, value in {"model": model, **facts_of(net), **columns, **files}.items() if value})
-    headers, rows = members_of(net)
-    if rows:
-        table(headers, rows, "members")
-    if net.config:
-        facts({name: "" if value is None else str(value) for name, value in sorted(net.config.items())}, "config")
+    for title, (headers, rows) in (("what was tried", candidates_of(net)), ("members", members_of(net))):
+        if rows:
+            table(headers, rows, title)
+    config = {name: value for name, value in sorted(net.config.items()) if name != "candidates"}
+    if config:
+        facts({name: "" if value is None else str(value) for name, value in config.items()}, "config")
 
 
 def _columns_of(encoding) -> dict[str, str]:

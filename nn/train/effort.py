@@ -9,7 +9,6 @@ selection chose them.
 from __future__ import annotations
 
 import functools
-import math
 from collections.abc import Callable, Collection
 from dataclasses import replace
 
@@ -149,6 +148,7 @@ class Effort:
         self._callback, self._checkpoint = callback or Callback(), checkpoint or Checkpoint()
         self._checkpoint.about = {"effort": effort}
         self.tried: list[tuple[Candidate, Network]] = []
+        self._costs: list[float] = []  # operations of each of those
         self.net: Network | None = None  # that is trained now, or was last
         self.stopped: Stopped | None = None  # what ended the choice before all candidates were tried
 
@@ -215,7 +215,7 @@ class Effort:
         self._compile_ahead(candidates)
         try:
             with beside_checkpoint(self._checkpoint.path):  # whose records candidates may share
-                for candidate, net, _ in candidates:
+                for candidate, net, cost in candidates:
                     self.net, candidate = net, candidate.settled(losses)
                     told = self._trained(candidate, net, train)
                     if candidate.is_trial:
@@ -223,6 +223,7 @@ class Effort:
                     else:
                         figures.append(told)
                         self.tried.append((candidate, net))
+                        self._costs.append(cost)
         except Stopped as stopped:
             if not self.tried or self._checkpoint.path is not None:
                 raise
@@ -247,7 +248,8 @@ class Effort:
         settings = {**self._settings(candidate), "callback": self._callback, "checkpoint": self._checkpoint}
         with without_remarks():
             figures = train(net, self._ds, **settings)
-        self._callback.ended(net.spec, _loss_of(figures))
+        name, loss = _loss_of(figures)
+        self._callback.ended(net.spec, f"{name} {'undefined' if loss is None else format(loss, '.4g')}")
         return figures
 
     def timed(self, batches: int) -> Network:
@@ -298,7 +300,12 @@ class Effort:
         epochs = max(len(member.history["loss"]) for member in members)
         each = [lasting(own.history, best, epochs) for own, best in zip(members, best_epochs, strict=True)]
         history = mean_losses(each, weights)
-        net.describe(config={**net.config, **self._config(self.tried[chosen[0]][0])}, history=history)
+        told = [
+            {"layers": own.spec, "loss": _loss_of(each)[1], "operations": float(cost), "weight": count}
+            for (_, own), each, cost, count in zip(self.tried, figures, self._costs, counts, strict=True)
+        ]
+        config = {**net.config, **self._config(self.tried[chosen[0]][0]), "candidates": told}
+        net.describe(config=config, history=history)
         net.combine(members, weights)
         rows, scores = self._unknown(net)
         ds = self._ds.of_rows(rows, inputs=False)
@@ -345,12 +352,9 @@ def _flag(name: str, value) -> str:
     return f"--{name} {value}"
 
 
-def _loss_of(figures: dict) -> str:
-    """Return the mean loss of the folds with its name, or that of validation rows."""
+def _loss_of(figures: dict) -> tuple[str, float | None]:
+    """Return the mean loss of the folds with its name, or that of validation rows; None where it is undefined."""
     if "mean" not in figures:
-        losses = [value for value in figures["val_metric"] if value is not None]
-        return f"validation loss {min(losses, default=math.nan):.4g}"
-    mean = figures["mean"]
-    name = next(name for name in ("log_loss", "mse") if name in mean)
-    value = mean[name]
-    return f"{name.replace('_', ' ')} {'undefined' if value is None else format(value, '.4g')}"
+        return "validation loss", min((value for value in figures["val_metric"] if value is not None), default=None)
+    name = next(name for name in ("log_loss", "mse") if name in figures["mean"])
+    return name.replace("_", " "), figures["mean"][name]

@@ -248,6 +248,7 @@ HOSTILE = [  # a fact of a table's model, and what cannot stand there
     (("encoding", "columns", 1, "values", 1), "half \udc80 of a pair"),
     (("config", "left_out"), [2**63]),
     (("config", "split_seed"), HUGE[0]),
+    (("config", "candidates"), [{"layers": "3,1", "loss": HUGE[0], "operations": 1.0, "weight": 1}]),
     (("scaling", "shift"), [HUGE[0]]),
     (("threshold",), HUGE[0]),
     (("temperature",), HUGE[0]),

@@ -245,6 +245,16 @@ def test_info_and_the_page_of_a_test_tell_the_networks_of_all_candidates(standar
     assert all(spec in told and spec in page for spec in specs)
 
 
+def test_a_model_keeps_what_was_tried_and_what_it_cost(standard):
+    figures, _, path = standard
+    tried = nn.Model.load(path).network.config["candidates"]
+    assert [one["weight"] for one in tried if one["weight"]] == [chosen["weight"] for chosen in figures["chosen"]]
+    assert len(tried) == figures["tried"] and sum(one["operations"] for one in tried) <= EFFORTS["standard"]
+    assert all(0 < one["loss"] < figures["baseline"] for one in tried)
+    told = succeed("--info", "--model", path).out
+    assert all(f"{one['loss']:.4g}" in told and one["layers"] in told for one in tried)
+
+
 def test_validation_by_the_fold_needs_folds(table, tmp_path):
     result = run("--train", "--dataset", table, "--model", tmp_path / "m.bin", "--validation", "fold")
     assert result.code == 2
