@@ -148,7 +148,6 @@ class Effort:
         self._callback, self._checkpoint = callback or Callback(), checkpoint or Checkpoint()
         self._checkpoint.about = {"effort": effort}
         self.tried: list[tuple[Candidate, Network]] = []
-        self._costs: list[float] = []  # operations of each of those
         self.net: Network | None = None  # that is trained now, or was last
         self.stopped: Stopped | None = None  # what ended the choice before all candidates were tried
 
@@ -215,7 +214,7 @@ class Effort:
         self._compile_ahead(candidates)
         try:
             with beside_checkpoint(self._checkpoint.path):  # whose records candidates may share
-                for candidate, net, cost in candidates:
+                for candidate, net, _ in candidates:
                     self.net, candidate = net, candidate.settled(losses)
                     told = self._trained(candidate, net, train)
                     if candidate.is_trial:
@@ -223,7 +222,6 @@ class Effort:
                     else:
                         figures.append(told)
                         self.tried.append((candidate, net))
-                        self._costs.append(cost)
         except Stopped as stopped:
             if not self.tried or self._checkpoint.path is not None:
                 raise
@@ -300,9 +298,10 @@ class Effort:
         epochs = max(len(member.history["loss"]) for member in members)
         each = [lasting(own.history, best, epochs) for own, best in zip(members, best_epochs, strict=True)]
         history = mean_losses(each, weights)
+        rows = len(self._rows())
         told = [
-            {"layers": own.spec, "loss": _loss_of(each)[1], "operations": float(cost), "weight": count}
-            for (_, own), each, cost, count in zip(self.tried, figures, self._costs, counts, strict=True)
+            {"layers": own.spec, "loss": _loss_of(each)[1], "operations": one.operations(own, rows), "weight": count}
+            for (one, own), each, count in zip(self.tried, figures, counts, strict=True)
         ]
         config = {**net.config, **self._config(self.tried[chosen[0]][0]), "candidates": told}
         net.describe(config=config, history=history)
