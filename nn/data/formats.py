@@ -13,12 +13,11 @@ from dataclasses import dataclass
 from functools import partial
 
 from ..utils import DataError
-from .arrays import Arrays, npy, read_npz
+from .arrays import Arrays, npy, read_cifar, read_folder, read_idx, read_npz
 from .arrow import feather, orc, parquet
 from .column import TableSource
 from .csv_table import CsvSource
 from .frames import json_lines
-from .image_files import read_cifar, read_folder, read_idx
 from .source import Source, data_files, database_of
 from .sqlite import database
 from .typed import typed_table
