@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from functools import partial
 
@@ -176,18 +177,19 @@ class CsvSource:
 
     def _rows(self, stored: Wanted) -> Rows:
         """Return all rows, of one large file that is not packed by several threads."""
-        head, several, size = self._head, len(self._heads) > 1, None
-        if not (several or head.is_gzip or head.ends_in_cr):
-            with open(local(head.path), "rb", buffering=0) as file:
-                size = os.fstat(file.fileno()).st_size
-                if rows := _read_pieces(head, stored, file.fileno(), size):
-                    return rows
-        reader = CsvReader(head, stored, size and head.rows_in(size), several)
-        for number, head in enumerate(self._heads):
-            if number:
-                reader.begin(head)
-            blocks = [head.text] if head.is_all else read_blocks(head.path)
-            reader.read_blocks((block.replace(b"\r", b"\n") for block in blocks) if head.ends_in_cr else blocks)
+        head, several = self._head, len(self._heads) > 1
+        is_plain = not (several or head.is_gzip or head.ends_in_cr)
+        with open(local(head.path), "rb", buffering=0) if is_plain else nullcontext() as file:
+            size = file and os.fstat(file.fileno()).st_size
+            if file and (rows := _read_pieces(head, stored, file.fileno(), size)):
+                return rows
+            reader = CsvReader(head, stored, size and head.rows_in(size), several)
+            for number, head in enumerate(self._heads):
+                if number:
+                    reader.begin(head)
+                blocks = _blocks(file.fileno(), 0, size, []) if file else read_blocks(head.path)
+                blocks = (block.replace(b"\r", b"\n") for block in blocks) if head.ends_in_cr else blocks
+                reader.read_blocks([head.text] if head.is_all else blocks)
         return reader.taken()
 
 
