@@ -154,17 +154,17 @@ def _json_rows(path: str) -> list[dict]:
         if not fits(8 * size):
             raise DataError(f"{path}: more text than the memory has room for; convert it to Parquet")
     lines = b"".join(blocks).decode("utf-8-sig", "replace").split("\n")
+    rows = _objects(",".join(filter(str.strip, lines)))  # all at once: each key is one text
+    if rows is None:
+        bad = (number for number, line in enumerate(lines, 1) if _objects(line) is None)
+        raise DataError(f"{path}, line {next(bad, 1)}: no JSON object, expected one on each line; correct the line")
+    return rows
+
+
+def _objects(text: str) -> list[dict] | None:
+    """Return the objects that a text with commas between them is; None if it is none."""
     try:
-        rows = json.loads(f"[{','.join(filter(str.strip, lines))}]")  # all at once: each key is one text
+        rows = json.loads(f"[{text}]")
     except (ValueError, RecursionError):
-        rows = [None]
-    if all(isinstance(row, dict) for row in rows):
-        return rows
-    for number, line in enumerate(lines, 1):
-        try:
-            is_object = not line.strip() or isinstance(json.loads(line), dict)
-        except (ValueError, RecursionError):
-            is_object = False
-        if not is_object:
-            raise DataError(f"{path}, line {number}: no JSON object, expected one on each line; correct the line")
-    raise DataError(f"{path}: no JSON lines; write an object on each line")
+        return None
+    return rows if all(isinstance(row, dict) for row in rows) else None
