@@ -144,20 +144,11 @@ class WrittenNumbers(Written):
     def __str__(self) -> str:
         return f"{self.before}{self.way}{self.behind}"
 
-    @property
-    def takes_plain(self) -> bool:
-        """Return whether a number without signs is one of them: a sign in front, of money, may be missing."""
-        return bool(self.before) or not self.behind
-
     def value_of(self, word: str) -> float | None:
         found = _read(word, self.way)
         if not found or (found[1] != (self.before, self.behind) and not (self.before and found[1] == _NO_SIGNS)):
             return None
         return found[0]
-
-    def has_unit_of(self, other: WrittenNumbers) -> bool:
-        """Return whether numbers written in the other way are in the same unit, as far as the signs tell."""
-        return self.behind == other.behind and (self.before == other.before or not (self.before and other.before))
 
 
 def way_of_numbers(
