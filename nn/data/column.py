@@ -64,6 +64,11 @@ class Column:
         """Return which fields are gaps (rows,), odd words among them."""
         return self.values < 0 if self.reads == "text" else np.isnan(self.values)
 
+    def counts(self) -> dict[str, int]:
+        """Return the rows of each text that occurs."""
+        counts = np.bincount(self.values[self.values >= 0], minlength=len(self.words)).tolist()
+        return {word: rows for word, rows in zip(self.words, counts, strict=True) if rows}
+
 
 def empty_columns(
     reads: dict[int, str], words: dict[int, list[str]], odd: dict[int, dict[str, Odd]]

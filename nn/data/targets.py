@@ -24,7 +24,8 @@ from .column import (
 )
 from .dataset import Dataset, Schema
 from .fields import check_numbers, gap_advice, place_of
-from .written import EitherFirst, WrittenNumbers, way_of_dates, way_of_numbers
+from .kinds import way_of_dates, way_of_numbers
+from .written import WrittenNumbers
 
 MAX_CLASSES = 10_000
 _AHEAD = re.compile(r"(.+)_in_[0-9.]+s")  # how a target column is named that holds NAME some seconds later
@@ -66,7 +67,7 @@ def _written(words: list[str], schema: Schema) -> WrittenNumbers | None:
         return None
     if schema.of_model:
         return schema.written or WrittenNumbers()
-    found = way_of_numbers(words, asked=schema.task == "regression")
+    found = way_of_numbers(dict.fromkeys(words, 1), asked=schema.task == "regression")
     if found and found.way[5] == "," and not (found.before or found.behind or any(found.way[1] in w for w in words)):
         return None  # 1,2 is a list
     return found
@@ -96,7 +97,7 @@ def _check_names(source: TableSource, table: Table, place: int, column: Column, 
     numbers = np.array([number_in(word) is not None for word in words], bool)
     infinite = np.array([is_not_finite(word) for word in words], bool)
     may_mix = schema.task in ("binary", "multiclass") or schema.classes is not None
-    is_mixed = numbers.any() and not numbers.all() and not may_mix and not way_of_numbers(words)
+    is_mixed = numbers.any() and not numbers.all() and not may_mix and not way_of_numbers(dict.fromkeys(words, 1))
     takes_gaps = False
     if infinite.any():
         wrong, expected = infinite, "a finite number; correct it or remove the row"
@@ -246,8 +247,8 @@ def _named(targets: Targets, schema: Schema) -> tuple[np.ndarray, list[str]]:
 
 def _are_dates(names: list[str]) -> bool:
     try:
-        return all(date_in(name) is not None for name in names) or way_of_dates(names) is not None
-    except EitherFirst:
+        return all(date_in(name) is not None for name in names) or way_of_dates(dict.fromkeys(names, 1)) is not None
+    except DataError:
         return True
 
 
