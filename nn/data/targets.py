@@ -21,9 +21,10 @@ from .column import (
     number_in,
     number_text,
     shortened,
+    valued,
 )
 from .dataset import Dataset, Schema
-from .fields import check_numbers, gap_advice, place_of
+from .fields import check_numbers, first_odd, gap_advice, place_of
 from .kinds import way_of_dates, way_of_numbers
 from .written import WrittenNumbers
 
@@ -77,17 +78,13 @@ def _numbers_written(
     source, table: Table, place: int, column: Column, written: WrittenNumbers, of_model: bool
 ) -> np.ndarray:
     """Return the numbers that the words of a target are, written so. DataError names the first other row."""
-    numbers = written.values_of(column.words)[column.values]
-    bad = np.flatnonzero(np.isnan(numbers) & ~column.is_gap)
-    if len(bad):
-        word = column.words[column.values[bad[0]]]
+    numbers = valued(column, "number", written.values_of(column.words))
+    if numbers.odd:
+        word, found = first_odd(source, table, place, numbers.odd)
         expected = f"a number{f' written as {written}' * bool(written.before or written.behind)}"
         how, advice = (" as in training; write it so", "") if of_model else ("; correct it", gap_advice([word]))
-        raise DataError(
-            f'{place_of(source, table, int(bad[0]), place)}: found "{shortened(word)}", expected {expected}{how}, or '
-            f"remove the row{advice}"
-        )
-    return numbers
+        raise DataError(f"{source.path}, {found}, expected {expected}{how}, or remove the row{advice}")
+    return numbers.values
 
 
 def _check_names(source: TableSource, table: Table, place: int, column: Column, schema: Schema) -> None:
