@@ -221,15 +221,14 @@ def role_values(source: TableSource, table: Table, places: Places) -> dict[str, 
             kind = kind_of(column, Kind("date"), source.column(place), name or str(place))
             of_words = kind.written and kind.written.values_of(column.words)
             column = settled(column, "date") if of_words is None else valued(column, "date", of_words)
-        expected = "a finite number, 0 or above" if role == "weight" else "a number or a date"
-        if column.odd:
-            told = f"{source.path}, {first_odd(source, table, place, column.odd)[1]}"
-            raise DataError(f"{told}, expected {expected} for --{role}; correct it or remove the row")
         values = column.values.astype(np.float64)
-        bad = np.flatnonzero(~np.isfinite(values) | ((values < 0) if role == "weight" else False))
-        if bad.size:
+        bad = np.flatnonzero(np.isnan(values) | ((values < 0) if role == "weight" else False))
+        if len(bad):
             shown = "a gap" if np.isnan(values[bad[0]]) else f"{values[bad[0]]:g}"
-            told = f"{place_of(source, table, int(bad[0]), place)}: --{role}: found {shown}"
-            raise DataError(f"{told}, expected {expected}; correct it or remove the row")
+            told = f"{place_of(source, table, int(bad[0]), place)}: found {shown}"
+            if column.odd:
+                told = f"{source.path}, {first_odd(source, table, place, column.odd)[1]}"
+            expected = "a finite number, 0 or above" if role == "weight" else "a number or a date"
+            raise DataError(f"{told}, expected {expected} for --{role}; correct it or remove the row")
         found[f"{role}s"] = values
     return found

@@ -28,7 +28,7 @@ from .kinds import NUMBER, Kind, decide, kind_of, split_names
 from .lookup import column_mismatch, columns_asked_for, find_places
 from .remarks import remarks_on
 from .source import absolute, are_there, without_secrets
-from .splits import split_holdout
+from .splits import split_rows
 from .table_rows import TableRows, columns_digest
 from .targets import dataset_of, now_among, targets_of
 
@@ -305,7 +305,7 @@ def holdout_dataset(
     if not (holdout or whole or net.config.get("reference")):
         raise UsageError(f"{model} was trained with --holdout 0, so no rows are left to test on; give --dataset")
     ds = training_dataset(net, model, force=force, memory=memory)
-    rows = split_holdout(ds, net.holdout, split_seed_of(net))[1]
+    rows = split_rows(ds, net.holdout, 0.0, split_seed_of(net)).holdout
     if len(rows):
         return ds.of_rows(rows)
     if holdout:
