@@ -13,7 +13,6 @@ from ..core.metrics import decide
 from ..core.thresholds import cut_offs
 from ..data.source import short_name
 from ..data.table_rows import TableRows
-from ..layers import describe
 from ..nn_aux import METRICS, TASKS
 from ..settings.flags import BY_NAME
 from ..settings.values import parse_rule
@@ -70,7 +69,8 @@ def _test(page: Page, net, ds, about: str, found, threshold, important) -> None:
         result = figures_of(net, rows, scores, threshold=threshold, intervals=has_intervals)
     page.answer = [_answer(net, result, about)]
     blocks = _OF_TASK[net.task](net, result, truth, scores, weights)
-    page.sections["Result"] = [metrics(result), *blocks]
+    headers = ["", "", "95 % interval" if has_intervals else ""]
+    page.sections["Result"] = [Table("metrics", headers, figures.metric_lines(result)), *blocks]
     if np.ndim(ds.x) == 4:
         page.sections["The worst mistakes"] = [mistakes(net, rows.x, truth, scores)]
         return
@@ -104,19 +104,6 @@ def _answer(net, result: dict, about: str) -> str:
 
 
 # ---------------------------------------------------------------- a test
-
-
-def metrics(result: dict) -> Table:
-    """Return the table of the metrics, with their intervals if there are any."""
-    intervals, shown = result.get("intervals", {}), number_text if "rmse" in result else rate_text
-    each = {name: (METRICS[name].label, value) for name, value in result.items() if name in METRICS}
-    for name, value in result.get("macro", {}).items():
-        each[f"macro_{name}"] = f"macro {METRICS[name].label}", value
-    lines = [
-        [label, shown(value), ends_text(intervals[name], shown) if name in intervals else ""]
-        for name, (label, value) in each.items()
-    ]
-    return Table("metrics", ["", "", "95 % interval" if intervals else ""], lines)
 
 
 def _confusion(names, counts) -> Table:
@@ -224,10 +211,8 @@ def of_classes(net, result: dict, truth, scores, weights) -> list[Block]:
     if lines := figures.confused_pairs(result, MOST_PAIRS):
         blocks.append(Table("most confused", ["true", "predicted", "rows", "of the class"], lines, 2))
     each = sorted(result["per_class"], key=lambda row: -row["support"])[:MOST_CLASSES]
-    rates = [[rate_text(row[name]) for name in ("precision", "recall", "f1")] for row in each]
-    lines = [[row["class"], *own, count_text(row["support"])] for row, own in zip(each, rates, strict=True)]
     title = "classes" if len(each) == len(names) else f"the {MOST_CLASSES} largest of {len(names)} classes"
-    blocks.append(Table(title, ["class", "precision", "recall", "F1", "rows"], lines))
+    blocks.append(Table(title, ["class", "precision", "recall", "F1", "rows"], figures.class_lines(each)))
     if result["brier"] is not None:
         sure = scores.max(axis=1).astype(np.float64)
         blocks.append(_calibration(decide(scores) == truth, sure, weights, result["brier"], "the predicted class"))
@@ -429,9 +414,8 @@ def _training(net) -> list[Block]:
     tables = [Table("what was trained", ["", ""], [[name, value] for name, value in told.items() if value], 2)]
     architectures = figures.layers_of(net)
     if len(architectures) == 1:
-        each = describe(architectures[0][1])
-        lines = [[e["layer"], e["activation"], shape_text(e["output"]), f"{e['parameters']:,}"] for e in each]
-        tables.append(Table("layers", ["layer", "activation", "output", "parameters"], lines, 2))
+        lines = figures.layer_lines(architectures[0][1])
+        tables.append(Table("layers", ["layer", "activation", "output shape", "parameters"], lines, 2))
     for title, (headers, lines) in (
         ("what was tried; the loss is that of rows that a network did not know", figures.candidates_of(net)),
         ("members", figures.members_of(net)),
@@ -453,31 +437,25 @@ def _losses_by_epoch(net) -> list[Plot]:
 
     Of several networks, which each chose its own epoch, the metric is the mean, and none is marked.
     """
-    history, several, pictures = net.history, len(net.members) > 1, []
+    history, several = net.history, len(net.members) > 1
     monitor = net.config.get("monitor") if net.config.get("monitor") in METRICS else "loss"
     metric = {epoch: value for epoch, value in enumerate(history.get("val_metric") or [], 1) if value is not None}
     best = None if several else metric and (max if METRICS[monitor].higher_is_better else min)(metric, key=metric.get)
     subtitle = f"mean of {len(net.members)} networks" if several else f"epoch {best} is the best"
-    judged_by = "validation rows" if "val_metric" in history else "held-out rows"
-    losses = {
-        "training rows": dict(enumerate(history["loss"], 1)),
-        judged_by: dict(enumerate(history["val_loss"] or (), 1)),
-    }
+    losses = {"training rows": history["loss"], "held-out rows": history["val_loss"] or ()}
+    if "val_metric" in history:
+        losses["validation rows"] = losses.pop("held-out rows")
     label = f"loss ({net.loss}{', of scaled targets' * (net.target_scaling is not None)})"
-    drawn = {"loss": ("Loss while training", label, losses)}
+    lines = [Line(rows, range(1, 1 + len(values)), values) for rows, values in losses.items() if len(values)]
+    drawn = [Plot("loss", "Loss while training", Axis("epoch"), Axis(label, True), lines)] if lines else []
     if metric and monitor != "loss":
-        title, label = f"{monitor} while training; {subtitle}", f"{monitor} of the validation rows"
-        drawn["metric"] = title, label, {"validation rows": metric}
-    for name, (title, label, each) in drawn.items():
-        lines = [Line(rows, [*values], [*values.values()]) for rows, values in each.items() if values]
-        values = [value for line in lines for value in line.y]
-        if not values:
-            continue
-        axis = Axis(label, name == "loss" and min(values) > 0 and max(values) > 20 * min(values))
-        if best and (name == "loss") == (monitor == "loss"):
-            lines.append(Line(f"epoch {best}, the best", [best, best], [min(values), max(values)], "rule"))
-        pictures.append(Plot(name, title, Axis("epoch"), axis, lines))
-    return pictures
+        axes = Axis("epoch"), Axis(f"{monitor} of the validation rows")
+        lines = [Line("validation rows", [*metric], [*metric.values()])]
+        drawn.append(Plot("metric", f"{monitor} while training; {subtitle}", *axes, lines))
+    if best and drawn:
+        values = [value for line in drawn[-1].lines for value in line.y]
+        drawn[-1].lines.append(Line(f"epoch {best}, the best", [best, best], [min(values), max(values)], "rule"))
+    return drawn
 
 
 # ---------------------------------------------------------------- again

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Sequence
 
+from ..layers import describe
 from ..nn_aux import METRICS
 from ..utils import counted, listed
 
@@ -96,6 +97,33 @@ def confused_pairs(result: dict, most: int) -> list[list[str]]:
         [names[a], names[b], count_text(counts[a][b]), f"{counts[a][b] / sum(counts[a]):.1%}"]
         for _, a, b in sorted(pairs)[:most]
     ]
+
+
+def metric_lines(result: dict) -> list[list[str]]:
+    """Return (label, value, its interval or none) of each metric of a test."""
+    intervals, shown = result.get("intervals", {}), number_text if "rmse" in result else rate_text
+    each = {name: (METRICS[name].label, value) for name, value in result.items() if name in METRICS}
+    for name, value in result.get("macro", {}).items():
+        each[f"macro_{name}"] = f"macro {METRICS[name].label}", value
+    return [
+        [label, shown(value), ends_text(intervals[name], shown) if name in intervals else ""]
+        for name, (label, value) in each.items()
+    ]
+
+
+def class_lines(rows: Sequence[dict]) -> list[list[str]]:
+    """Return (class, precision, recall, F1, rows) of classes of a test."""
+    rates = [[rate_text(row[name]) for name in ("precision", "recall", "f1")] for row in rows]
+    return [[row["class"], *own, count_text(row["support"])] for row, own in zip(rows, rates, strict=True)]
+
+
+def layer_lines(layers) -> list[list[str]]:
+    """Return (layer, activation, output shape, parameters) of each layer."""
+    return [
+        [own["layer"], own["activation"] if own["parameters"] or own["activation"] != "linear" else "",
+         shape_text(own["output"]), f"{own['parameters']:,}"]
+        for own in describe(layers)
+    ]  # fmt: skip
 
 
 def comparison_lines(found: dict) -> list[list[str]]:
