@@ -39,10 +39,8 @@ svg .r{stroke:#888;stroke-dasharray:3 3;fill:none}
 
 @dataclass
 class Axis:
-    """The label and the ends of an axis. ends: None, those of the points; words: of the places 0, 1, 2, ...
-
-    log: whether it is logarithmic, where the points span LEAST_SPAN times.
-    """
+    """The label and the ends of an axis. ends: None, those of the points; words: of the places 0, 1, 2, ...; log: where
+    the points span LEAST_SPAN times."""
 
     label: str = ""
     log: bool = False
@@ -138,9 +136,6 @@ def save(pictures: Iterable[Plot], folder: str) -> list[str]:
     return files
 
 
-# ---------------------------------------------------------------- pieces
-
-
 @dataclass
 class _Scale:
     """Numbers from low to high, on a logarithmic axis their logarithms, at the places from start to end."""
@@ -218,10 +213,8 @@ def _drawn(line: Line, places: Iterable[tuple[float, float]], bottom: float) -> 
 def _legend(lines: Sequence[Line], left: float) -> tuple[list[str], float]:
     """Return (parts, height of the picture) with the names of lines below."""
     parts, x, y = [], left, HEIGHT + 4
-    for line in lines:
+    for line in [line for line in lines if line.name]:
         name = cut_line(line.name, LONGEST)
-        if not name:
-            continue
         width = 28 + LETTER * len(name)
         if x > left and x + width > WIDTH:
             x, y = left, y + 17

@@ -126,6 +126,18 @@ def layer_lines(layers) -> list[list[str]]:
     ]  # fmt: skip
 
 
+def importance_lines(found: dict) -> list[list[str]]:
+    """Return (column, bar, what the metric loses without it, its interval) of each column. found: of an Importance."""
+    most = max(*found["mean"], 1e-300)
+    each = zip(found["names"], found["mean"], found["low"], found["high"], strict=True)
+    return [[name, bar(mean / most), _brief(mean), f"{_brief(low)} to {_brief(high)}"] for name, mean, low, high in each]
+
+
+def _brief(value: float) -> str:
+    """Return a figure with three digits, a large one as a whole number."""
+    return f"{value:.3g}" if abs(value) < 1000 else f"{value:.0f}"
+
+
 def comparison_lines(found: dict) -> list[list[str]]:
     """Return (metric, both values, difference, interval) of each metric of two models."""
     return [

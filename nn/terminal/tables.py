@@ -17,6 +17,7 @@ from .figures import (
     confused_pairs,
     count_text,
     facts_of,
+    importance_lines,
     layer_lines,
     members_of,
     metric_lines,
@@ -340,21 +341,17 @@ def network_table(layers, title: str = "") -> None:
 
 # ---------------------------------------------------------------- explanations
 
-MOST_COLUMNS, BAR = 12, 20  # of importance, characters of the longest bar
+MOST_COLUMNS = 12  # of importance
 
 
 def importance_report(found: dict, curves: dict, net) -> None:
     """Print the importance of columns with bars, how scores go with the first ones, and which columns go together."""
     name = {**RATES, **NUMBERS}.get(found["metric"], found["metric"])
-    rows, most = [], max([*found["mean"], 0.0])
-    columns = [*zip(found["names"], found["mean"], found["low"], found["high"], strict=True)]
-    for column, mean, low, high in columns[:MOST_COLUMNS]:
-        bar = "#" * round(BAR * max(mean, 0.0) / most) if most else ""
-        rows.append([cut_line(column, 80), bar, f"{mean:.4f}", f"{low:.4f} to {high:.4f}"])
     title = f"{name} {number_text(found['baseline'])}; what it loses without a column"
-    table(["column", "", "lost", INTERVAL], rows, title, 2)
-    if len(columns) > MOST_COLUMNS:
-        print(f"{len(columns) - MOST_COLUMNS} more columns: at most {columns[MOST_COLUMNS][1]:.4f} each")
+    lines = importance_lines(found)
+    table(["column", "", "lost", INTERVAL], lines[:MOST_COLUMNS], title, 2)
+    if len(lines) > MOST_COLUMNS:
+        print(f"{len(lines) - MOST_COLUMNS} more columns: at most {lines[MOST_COLUMNS][2]} each")
     of = net.classes[-1] if net.classes else "the value"
     for column, points in curves.items():
         if net.outputs == 1 and points:
