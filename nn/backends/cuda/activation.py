@@ -7,13 +7,11 @@ from .program import ROWS, LayerNode, Op, Phase
 
 
 def forward(ws: Workspace, node: LayerNode) -> list[Phase]:
-    """Return the phase of the forward pass."""
     settings, arguments = (node.layer.outputs, node.layer.function.upper()), (node.out, node.x, ROWS)
     return [[Op("pass_forward", settings, arguments, _blocks(ws, node), writes=(node.out,))]]
 
 
 def backward(ws: Workspace, node: LayerNode) -> list[Phase]:
-    """Return the phase of the backward pass."""
     if not node.dx:
         return []
     settings = node.layer.outputs, node.layer.function.upper(), node.activation_below.upper()

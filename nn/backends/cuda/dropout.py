@@ -10,7 +10,6 @@ from .program import BATCH, ROWS, LayerNode, Op, Phase
 
 
 def forward(ws: Workspace, node: LayerNode) -> list[Phase]:
-    """Return the phase of the forward pass."""
     width, activation, blocks = node.layer.outputs, node.activation.upper(), _blocks(ws, node)
     if _drops(ws, node):
         settings, arguments = (width, node.index, activation), (node.out, node.x, node.layer.rate, BATCH)
@@ -19,7 +18,6 @@ def forward(ws: Workspace, node: LayerNode) -> list[Phase]:
 
 
 def backward(ws: Workspace, node: LayerNode) -> list[Phase]:
-    """Return the phase of the backward pass."""
     if not node.dx:
         return []
     width, below, blocks = node.layer.outputs, node.activation_below.upper(), _blocks(ws, node)

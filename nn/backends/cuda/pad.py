@@ -8,14 +8,12 @@ from .program import ROWS, LayerNode, Op, Phase
 
 
 def forward(ws: Workspace, node: LayerNode) -> list[Phase]:
-    """Return the phase of the forward pass."""
     settings, arguments = (*_sizes(node.layer), node.activation.upper()), (node.out, node.x, ROWS)
     blocks = ws.elementwise(ws.rows * node.layer.outputs)
     return [[Op("pad_forward", settings, arguments, blocks, writes=(node.out,))]]
 
 
 def backward(ws: Workspace, node: LayerNode) -> list[Phase]:
-    """Return the phase of the backward pass."""
     if not node.dx:
         return []
     settings, arguments = (*_sizes(node.layer), node.activation_below.upper()), (node.dx, node.dz, node.x, ROWS)

@@ -16,7 +16,6 @@ def choose_pool(ws: Workspace, node: LayerNode) -> str:
 
 
 def forward(ws: Workspace, node: LayerNode) -> list[Phase]:
-    """Return the phases of the forward pass of max or average pooling."""
     return FORWARD[choose_pool(ws, node)](ws, node)
 
 
