@@ -5,11 +5,9 @@
 They are the smallest useful data: good for a first look, too few rows for a hold-out.
 """
 
+from argparse import ArgumentParser
 from itertools import product
 from pathlib import Path
-from typing import Annotated
-
-import typer
 
 HERE = Path(__file__).parent
 
@@ -31,12 +29,10 @@ def truth_table(name: str) -> str:
     return "\n".join(rows) + "\n"
 
 
-def main(
-    folder: Annotated[
-        Path, typer.Argument(show_default="beside this script", help="Existing folder to write into.")
-    ] = HERE,
-) -> None:
-    """Write the truth tables of and, or, xor and not as CSV files."""
+def main() -> None:
+    parser = ArgumentParser(description="Write the truth tables of and, or, xor and not as CSV files.")
+    parser.add_argument("folder", type=Path, nargs="?", default=HERE, help="existing folder (that of this script)")
+    folder = parser.parse_args().folder
     for name in FUNCTIONS:
         path = folder / f"{name}.csv"
         try:
@@ -46,4 +42,4 @@ def main(
 
 
 if __name__ == "__main__":
-    typer.run(main)
+    main()

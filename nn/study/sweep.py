@@ -32,7 +32,6 @@ from ..test import test
 from ..train import train
 from ..utils import NnError, UsageError, default_threads
 from ..watch.callbacks import Callback
-from . import solar
 from .bench import median_seconds, timed
 from .plan import Entry, flag_names, network_facts, read_plan
 from .results import COLUMNS, INFERENCE_ROWS, OK, append_result, collect, read_results
@@ -93,7 +92,6 @@ def _run_apart(plan: str, results: str, entry: Entry) -> None:
 
 
 def report(rows: list[dict]) -> None:
-    """Print the results as a table."""
     headers = ["layers", "backend", "threads", "batch", "parameters", "ms/batch", "ms/row", "RMSE or accuracy", ""]
     columns = {"threads": ".0f", "batch_number": ".0f", "parameters": ",.0f", "batch_ms": ".3g", "infer_1_ms": ".3g"}
     columns["error"] = ".4g"
@@ -109,22 +107,11 @@ def report(rows: list[dict]) -> None:
 # ---------------------------------------------------------------- one entry
 
 
-def load_data(data: dict, folder: Path):
+def load_data(data: dict, folder: Path) -> tuple:
     """Return (training data, test data or None) of a plan's `data`; see DATA_KEYS."""
-    if "path" in data:
-        paths = data["path"], data.get("test")
-        given = {"target": data["target"]} if "target" in data else {}
-        return (load(relative_to(folder, path), **given) if path else None for path in paths)
-    if "clouds" in data:
-        try:
-            series = solar.clouds(**data["clouds"])
-        except TypeError as error:
-            raise UsageError(f"data: clouds: {error}; its keys are rows, stations, seed and step") from error
-    else:
-        stations = data.get("stations")
-        series = solar.read_series(str(folder / data["series"]), stations and str(folder / stations))
-    more = {key: data[key] for key in ("wanted", "horizon", "test_share") if key in data}
-    return solar.forecast(series, data.get("form", "table"), **more)
+    given = {"target": data["target"]} if "target" in data else {}
+    paths = data["path"], data.get("test")
+    return tuple(load(relative_to(folder, path), **given) if path else None for path in paths)
 
 
 def run_entry(entry: Entry) -> dict:
@@ -212,7 +199,6 @@ class _EpochTimes(Callback):
         self.batch_ms: list[float] = []
 
     def epoch(self, epoch, epochs, loss, val_loss, seconds, us_per_batch) -> None:
-        """See Callback.epoch."""
         self.batch_ms.append(us_per_batch / 1e3)
 
 
