@@ -13,12 +13,13 @@ solar_test.npz.
 import math
 import re
 import sys
-from argparse import ArgumentParser, RawDescriptionHelpFormatter
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
+from typing import Annotated
 
 import numpy as np
+import typer
 
 from nn import Dataset
 from nn.core.random import uniform
@@ -291,39 +292,39 @@ def write_data_of(plan: str) -> None:
         write_forecasts(str(Path(plan).with_name(name)), clouds(rows, step=step), form)
 
 
-def main() -> None:
-    parser = ArgumentParser(description=__doc__, formatter_class=RawDescriptionHelpFormatter)
-    parser.add_argument("--series", metavar="FILE", help="CSV: time, one column a station")
-    parser.add_argument("--stations", metavar="FILE", help="CSV: station, lat, lon")
-    parser.add_argument("--rows", type=int, default=8640, help="rows of the synthetic series, without --series (8640)")
-    parser.add_argument("--step", type=float, default=10.0, help="seconds from one of its rows to the next (10)")
-    parser.add_argument("--seed", type=int, default=0, help="seed of the synthetic series (0)")
-    parser.add_argument("--wanted", metavar="STATION", help="the station to forecast (the middle one)")
-    parser.add_argument("--horizon", type=float, default=60.0, help="seconds ahead (60)")
-    parser.add_argument("--test_share", type=float, default=0.2, help="share of the time, its end, to test on (0.2)")
-    parser.add_argument("--table", metavar="FILE", help="CSV to write: all stations now, the wanted one later")
-    parser.add_argument("--maps", metavar="FILE", help="NPZ to write: 50x50 maps, the same target")
-    parser.add_argument("--save", metavar="FILE", help="CSV(.gz) to write: the series itself")
-    parser.add_argument("--save_stations", metavar="FILE", help="CSV to write: the stations' places")
-    parser.add_argument("--plan", metavar="FILE", help="plan of nn --sweep whose clouds to write, beside it")
-    asked = parser.parse_args()
+def main(
+    series: Annotated[str | None, typer.Option(help="CSV: time, one column a station.")] = None,
+    stations: Annotated[str | None, typer.Option(help="CSV: station, lat, lon.")] = None,
+    rows: Annotated[int, typer.Option(help="Rows of the synthetic series, without --series.")] = 8640,
+    step: Annotated[float, typer.Option(help="Seconds from one of its rows to the next.")] = 10.0,
+    seed: Annotated[int, typer.Option(help="Seed of the synthetic series.")] = 0,
+    wanted: Annotated[str | None, typer.Option(help="The station to forecast (the middle one).")] = None,
+    horizon: Annotated[float, typer.Option(help="Seconds ahead.")] = 60.0,
+    test_share: Annotated[
+        float, typer.Option("--test_share", help="Share of the time, at its end, kept for testing.")
+    ] = 0.2,
+    table: Annotated[str | None, typer.Option(help="CSV to write: all stations now, the wanted one later.")] = None,
+    maps: Annotated[str | None, typer.Option(help="NPZ to write: 50x50 maps, the same target.")] = None,
+    save: Annotated[str | None, typer.Option(help="CSV(.gz) to write: the series itself.")] = None,
+    save_stations: Annotated[
+        str | None, typer.Option("--save_stations", help="CSV to write: the stations' places.")
+    ] = None,
+    plan: Annotated[str | None, typer.Option(help="Plan of nn --sweep whose clouds to write, beside it.")] = None,
+) -> None:
     with speaking_of_flags():
         try:
-            if asked.plan:
-                write_data_of(asked.plan)
+            if plan:
+                write_data_of(plan)
                 return
-            if asked.series:
-                series = read_series(asked.series, asked.stations)
-            else:
-                series = clouds(asked.rows, seed=asked.seed, step=asked.step)
-            if asked.save:
-                write_series(asked.save, series, asked.save_stations)
-            for form, path in (("table", asked.table), ("maps", asked.maps)):
+            data = read_series(series, stations) if series else clouds(rows, seed=seed, step=step)
+            if save:
+                write_series(save, data, save_stations)
+            for form, path in (("table", table), ("maps", maps)):
                 if path:
-                    write_forecasts(path, series, form, asked.wanted, asked.horizon, asked.test_share)
+                    write_forecasts(path, data, form, wanted, horizon, test_share)
         except (NnError, OSError) as error:
             sys.exit(f"solar.py: {error}")
 
 
 if __name__ == "__main__":
-    main()
+    typer.run(main)
