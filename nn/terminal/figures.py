@@ -129,8 +129,9 @@ def layer_lines(layers) -> list[list[str]]:
 def importance_lines(found: dict) -> list[list[str]]:
     """Return (column, bar, what the metric loses without it, its interval) of each column. found: of an Importance."""
     most = max(*found["mean"], 1e-300)
-    each = zip(found["names"], found["mean"], found["low"], found["high"], strict=True)
-    return [[name, bar(mean / most), _brief(mean), f"{_brief(low)} to {_brief(high)}"] for name, mean, low, high in each]
+    ends = [ends_text(pair, _brief) for pair in zip(found["low"], found["high"], strict=True)]
+    each = zip(found["names"], found["mean"], ends, strict=True)
+    return [[name, bar(mean / most), _brief(mean), interval] for name, mean, interval in each]
 
 
 def _brief(value: float) -> str:
