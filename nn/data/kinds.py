@@ -28,6 +28,7 @@ _GLANCE = 1 << 10  # words that rule out most ways
 COUNTED_ROWS = 100  # from which whole numbers that go up by one are taken for row numbers
 GAPS_ONLY, ONE_VALUE, COUNTS_ROWS, AN_ID = "gaps only", "one value only", "counts the rows", "an id"
 _NAME_OF_IDS = re.compile(r"id|ids|idx|index|no|nr|key|uuid|rownames|")  # the last word of a name, or no name at all
+_NO_NAME = re.compile(r"Unnamed: \d+")  # what pandas calls a column without one
 _WORD = re.compile(r"[A-Z]?[a-z]+|[A-Z]+|\d+")
 _WORDS = re.compile(r'(?:^|,) *(?:"((?:[^"]|"")*)")?([^,]*)')  # of a list with commas
 _DIFFERS, _ARE_RARE = "nearly every value differs", f"nearly every value has fewer than {RARE} rows"
@@ -232,7 +233,7 @@ def _count_rows(values: np.ndarray, _name: str | None) -> bool:
 
 def _are_ids(values: np.ndarray, name: str | None) -> bool:
     """Ids: whole numbers from 0 that never repeat, in a column that is called so, or nothing beside others' names."""
-    words = _WORD.findall(name or "")
+    words = _WORD.findall(_NO_NAME.sub("", name or ""))
     if name is None or not _NAME_OF_IDS.fullmatch(words[-1].lower() if words else ""):
         return False
     for rows in (COUNTED_ROWS, len(values)):  # the first ones nearly always tell

@@ -53,7 +53,6 @@ class Model:
     task: str
 
     def network(self, dtype: str, backend: str = "auto", threads: int | None = None) -> Network:
-        """Return the network with its initial parameters."""
         return Network(self.layers, self.task, dtype=dtype, backend=backend, threads=threads)
 
     def data(self, rows: int, dtype: str) -> tuple[np.ndarray, np.ndarray]:
@@ -98,7 +97,6 @@ class TrainStepCase:
 
     @property
     def rows(self) -> int:
-        """Return the number of rows of the data set."""
         return self.batch * self.batches
 
     @property
@@ -350,7 +348,6 @@ def measure(case, backend: str, threads: int | None = None) -> dict:
 
 
 def report(result: dict) -> None:
-    """Print the result of `bench` as a table."""
     headers = ["case", "backend", "type", "threads", "time", "per", "GFLOP/s", "memory"]
     rows = []
     for r in result["results"]:

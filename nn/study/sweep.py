@@ -93,7 +93,6 @@ def _run_apart(plan: str, results: str, entry: Entry) -> None:
 
 
 def report(rows: list[dict]) -> None:
-    """Print the results as a table."""
     headers = ["layers", "backend", "threads", "batch", "parameters", "ms/batch", "ms/row", "RMSE or accuracy", ""]
     columns = {"threads": ".0f", "batch_number": ".0f", "parameters": ",.0f", "batch_ms": ".3g", "infer_1_ms": ".3g"}
     columns["error"] = ".4g"
@@ -212,7 +211,6 @@ class _EpochTimes(Callback):
         self.batch_ms: list[float] = []
 
     def epoch(self, epoch, epochs, loss, val_loss, seconds, us_per_batch) -> None:
-        """See Callback.epoch."""
         self.batch_ms.append(us_per_batch / 1e3)
 
 

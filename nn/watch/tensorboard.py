@@ -153,7 +153,6 @@ class _EventFile:
         self._size += len(record)
 
     def close(self) -> None:
-        """Close the file, if it was opened."""
         if self._file is not None:
             self._file.close()
 

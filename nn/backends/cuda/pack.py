@@ -55,7 +55,6 @@ class CudaPack(Turns):
         return engine.runs_small(purpose)
 
     def describe(self) -> str:
-        """Return whether the members are in a launch together, or take turns."""
         with self._engine.here("a network's program"):
             purpose = self._engine.likely_purpose(self._rows)
             if self._side_by_side(purpose, self.count):
@@ -63,7 +62,6 @@ class CudaPack(Turns):
         return super().describe()
 
     def bytes(self) -> int:
-        """Return the memory of the engine and of all members' vectors."""
         return self._engine.bytes() + sum(matrix.nbytes for matrix in self._on_gpu.values())
 
     # ---- vectors
@@ -76,7 +74,6 @@ class CudaPack(Turns):
         return self._on_gpu[what]
 
     def set(self, member: int, what: str, vector: np.ndarray) -> None:
-        """Copy a vector of a member in."""
         engine = self._engine
         if vector.shape != (engine.size,) or vector.dtype != engine.dtype:
             raise ValueError(f"expected {engine.dtype} {(engine.size,)}, got {vector.dtype} {vector.shape}")
@@ -87,13 +84,11 @@ class CudaPack(Turns):
             engine.stream.synchronize()
 
     def get(self, member: int, what: str) -> np.ndarray:
-        """Return a copy of a member's vector."""
         self._check_members([member])
         with self._engine.here("the parameters"):
             return self._matrix(what)[member, : self._engine.size].get()
 
     def keep(self, member: int) -> None:
-        """Keep a copy of a member's parameters."""
         self._check_members([member])
         with self._engine.here("a copy of the parameters", "use fewer networks, or smaller layers"):
             cupy().copyto(self._matrix("kept")[member], self._matrix("parameters")[member])
@@ -221,12 +216,10 @@ class CudaPack(Turns):
     # ---- forward passes
 
     def predict(self, jobs: Sequence[PackJob]) -> list[np.ndarray]:
-        """Return the outputs (rows, outputs) of every job."""
         self._check_members([job.member for job in jobs])
         return self._passes("predict", jobs)
 
     def loss(self, jobs: Sequence[PackJob]) -> list[float]:
-        """Return the mean loss of every job."""
         self._check_members([job.member for job in jobs])
         keys = [(id(job.data), place) for job, place in zip(jobs, _places(jobs), strict=True)]
         alike = dict(zip(keys, jobs, strict=True))
