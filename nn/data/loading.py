@@ -21,12 +21,11 @@ from .arrays import Arrays, images_of
 from .column import GAPS, LARGEST, Column, Table, TableSource, Wanted, decimal_text, odd_words, recoded, settled
 from .dataset import Dataset, Places, Schema, name_of
 from .encoding import ColumnEncoder
-from .fields import odd_remarks, role_values, without_unlabelled
+from .fields import odd_remarks, remarks_on, role_values, without_unlabelled
 from .formats import FORMATS, recognise
 from .frames import open_frame
 from .kinds import NUMBER, Kind, decide, kind_of, split_names
 from .lookup import column_mismatch, columns_asked_for, find_places
-from .remarks import remarks_on
 from .source import absolute, are_there, without_secrets
 from .splits import split_rows
 from .table_rows import TableRows, columns_digest
