@@ -6,7 +6,6 @@ Rows without a target are left out first; what else they hold does not matter.
 
 from __future__ import annotations
 
-import re
 import shlex
 from collections.abc import Sequence
 from dataclasses import replace
@@ -33,6 +32,7 @@ from .column import (
 )  # fmt: skip
 from .dataset import Dataset, Places, Schema
 from .kinds import RARE, Kind, in_a_list, kind_of
+from .written import DIGIT
 
 _MOST_TOLD = 20  # columns in a message
 _EXAMPLES = 3  # of odd words in a remark
@@ -105,7 +105,7 @@ def odd_remarks(
         if schema.needs_all:
             check_numbers(source, table, place)
         elif odd:
-            telling = [word for word in odd if kind.written and re.search(kind.written.telling, word)]
+            telling = {word: one for word, one in odd.items() if schema.of_model and DIGIT.search(word)}
             rows = sum(one.rows for one in odd.values())
             right = int(np.count_nonzero(~column.is_gap)) - rows * (column.reads == "text")
             if schema.of_model:  # it is another column, or its values are written in another way
@@ -113,8 +113,7 @@ def odd_remarks(
             else:  # it is not what a person says
                 is_wrong = place in places.choices and rows > (1 - MOSTLY) * (rows + right)
             if schema.choices.strict or is_wrong:
-                some = {word: odd[word] for word in telling} if schema.of_model and telling else odd
-                refused.append(_refusal(source, table, place, kind, some, schema.of_model))
+                refused.append(_refusal(source, table, place, kind, telling or odd, schema.of_model))
             else:
                 remarks.append(_remark(source, place, kind, odd, schema.of_model))
     if refused:
@@ -126,13 +125,11 @@ def odd_remarks(
 def _refusal(source: TableSource, table: Table, place: int, kind, odd: dict[str, Odd], of_model: bool) -> str:
     """Return what is wrong with a column, with the cures as a shell takes them."""
     word, found = first_odd(source, table, place, odd)
-    if of_model and kind.written:
-        return f"{found}, expected {kind.written.expected}; write the column so"
-    found += f", expected {_words_of(kind)[0]}"
+    found += f", expected {_words_of(kind)[0]} as in"
     if of_model:
-        return f"{found} as in training; correct it, or remove the row"
+        return f"{found} training; correct it, or write the column so"
     return (
-        f"{found} as in most rows; correct it, take it for a gap (--missing {shlex.quote(shortened(word))}) or the "
+        f"{found} most rows; correct it, take it for a gap (--missing {shlex.quote(shortened(word))}) or the "
         f"column for categories (--categories {_flag(source, place)})"
     )
 
@@ -166,8 +163,10 @@ def _words_of(kind) -> tuple[str, str]:
     """Return what messages call a value of a column of this kind, and another word in it."""
     if kind.kind == "ordered":
         return f"one of {kind.written}", f"none of {kind.written}"
+    if kind.kind == "yes/no":
+        return "yes or no", "neither yes nor no"
     noun = kind.kind.removeprefix("written ")
-    return ("yes or no", "neither yes nor no") if noun == "yes/no" else (f"a {noun}", f"no {noun}")
+    return f"a {noun}" + f" written as {kind.written}" * bool(kind.written), f"no {noun}"
 
 
 # ---------------------------------------------------------------- fields that cannot be
