@@ -21,14 +21,13 @@ from .arrays import Arrays, images_of
 from .column import GAPS, LARGEST, Column, Table, TableSource, Wanted, decimal_text, odd_words, recoded, settled
 from .dataset import Dataset, Places, Schema, name_of
 from .encoding import ColumnEncoder
-from .fields import odd_remarks, role_values, without_unlabelled
+from .fields import odd_remarks, remarks_on, role_values, without_unlabelled
 from .formats import FORMATS, recognise
 from .frames import open_frame
 from .kinds import NUMBER, Kind, decide, kind_of, split_names
 from .lookup import column_mismatch, columns_asked_for, find_places
-from .remarks import remarks_on
 from .source import absolute, are_there, without_secrets
-from .splits import split_holdout
+from .splits import split_rows
 from .table_rows import TableRows, columns_digest
 from .targets import dataset_of, now_among, targets_of
 
@@ -305,7 +304,7 @@ def holdout_dataset(
     if not (holdout or whole or net.config.get("reference")):
         raise UsageError(f"{model} was trained with --holdout 0, so no rows are left to test on; give --dataset")
     ds = training_dataset(net, model, force=force, memory=memory)
-    rows = split_holdout(ds, net.holdout, split_seed_of(net))[1]
+    rows = split_rows(ds, net.holdout, 0.0, split_seed_of(net)).holdout
     if len(rows):
         return ds.of_rows(rows)
     if holdout:
