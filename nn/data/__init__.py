@@ -12,7 +12,7 @@
                      of a large file by threads
     typed.py         formats of typed columns: from blocks, rows of one column, to a Table. arrow.py: Parquet, Arrow,
                      ORC; sqlite.py; frames.py: data frames and JSON lines
-    arrays.py        Arrays, what readers of images and arrays give; NPY and NPZ; image_files.py
+    arrays.py        Arrays, what readers of images and arrays give: NPZ, IDX, CIFAR-10, folders; NPY, a table
     lookup.py        which columns of a file are meant, and what for
     kinds.py         what each column is, by its fields or by a person's choice, or why it is left out; written.py:
                      numbers, dates and ordered words as people write them

@@ -17,9 +17,9 @@ import numpy as np
 
 from ..utils import DataError, InputNotFound, default_threads
 from .column import Column
-from .source import random_access
+from .source import local
 from .typed import Opened, Unreadable, nulls, numbers, recoded, texts, times, truths
-from .uris import Fetched, pyarrow
+from .uris import pyarrow
 
 _NEED = "Parquet, Arrow and ORC"
 _TEXTS = ("string", "large_string", "string_view")
@@ -67,8 +67,6 @@ def _reading(path: str) -> Iterator[None]:
     except ArithmeticError as error:
         raise _damaged(path, "a decimal that is none") from error
     except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
-        if isinstance(path, Fetched) and isinstance(error, OSError):
-            raise path.failure(error) from None
         if isinstance(error, OSError) and error.errno:
             raise InputNotFound(f"{path}: cannot read: {os.strerror(error.errno)}") from error
         raise _damaged(path, str(error)) from error
@@ -87,7 +85,7 @@ def parquet(path: str) -> tuple:
     """Open a Parquet file: row groups one after another, texts as indices into a dictionary."""
     from pyarrow import parquet
 
-    file = random_access(path)
+    file = local(path)
     opened = parquet.ParquetFile(file)
     metadata, schema = opened.metadata, opened.schema_arrow
     texts = [field.name for field in schema if str(field.type) in _TEXTS]
@@ -119,7 +117,7 @@ def feather(path: str) -> tuple:
     pa = pyarrow(_NEED)
     from pyarrow import ipc
 
-    file = random_access(path)
+    file = local(path)
 
     def opened(*columns: int):
         return ipc.open_file(file, options=ipc.IpcReadOptions(included_fields=list(columns), use_threads=False))
@@ -143,7 +141,7 @@ def orc(path: str) -> tuple:
     pa = pyarrow(_NEED)
     from pyarrow import orc
 
-    opened = orc.ORCFile(random_access(path))
+    opened = orc.ORCFile(local(path))
 
     def pieces(columns: list[int]) -> Iterator[list]:
         for number in range(opened.nstripes):

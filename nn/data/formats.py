@@ -8,19 +8,17 @@ from __future__ import annotations
 
 import os
 import re
-import zlib
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 
 from ..utils import DataError
-from .arrays import Arrays, npy, read_npz
+from .arrays import Arrays, npy, read_cifar, read_folder, read_idx, read_npz
 from .arrow import feather, orc, parquet
 from .column import TableSource
 from .csv_table import CsvSource
 from .frames import json_lines
-from .image_files import read_cifar, read_folder, read_idx
-from .source import GZIP, Source, data_files, database_of
+from .source import Source, data_files, database_of
 from .sqlite import database
 from .typed import typed_table
 from .uris import Fetched
@@ -131,12 +129,6 @@ def start_of(path: str) -> Start:
     """Read how a file begins. Raises InputNotFound."""
     if os.path.isdir(path):
         return Start(path, is_folder=True)
-    if isinstance(path, Fetched):
-        with path.open() as file:
-            text = file.read(_HEAD)
-        if is_gzip := text.startswith(GZIP):
-            text = zlib.decompressobj(31).decompress(text, _HEAD)
-        return Start(path, text, is_gzip=is_gzip)
     with Source(database_of(path)[0]) as source:
         return Start(path, source.read(_HEAD), is_gzip=source.is_gzip)
 

@@ -20,7 +20,7 @@ import numpy as np
 from ..utils import DataError, InputNotFound, os_reason, sha256_file
 from . import records
 from .column import Table
-from .uris import STANDARD_INPUT, Fetched, files_of_uri, is_uri, standard_input, without_secrets
+from .uris import STANDARD_INPUT, Fetched, file_of_uri, is_uri, standard_input, without_secrets
 
 BLOCK = 1 << 18  # bytes read at a time: they stay in a processor's cache until they are parsed
 GROWING_BYTES = 1 << 22  # of a block of GrowingRows
@@ -47,7 +47,7 @@ def readable(path: str | os.PathLike | None = None) -> Iterator[None]:
 
 def data_files(path: str) -> list[str]:
     """Return the files that `path` stands for: one file or folder of class folders; several with commas between
-    them; those that fit a pattern such as day*.csv; the tables in a folder; data.db:table, a table of a database; those
+    them; those that fit a pattern such as day*.csv; the tables in a folder; data.db:table, a table of a database; that
     of a URI; `-`, standard input.
 
     Names are sorted with the numbers in them taken as numbers. Raises InputNotFound for a pattern that fits no file.
@@ -67,8 +67,8 @@ def data_files(path: str) -> list[str]:
                 raise InputNotFound(f"{path}: a name is missing before or after a comma; check --dataset")
             return [file for name in names for file in data_files(name)]
         if is_uri(path):
-            files = files_of_uri(path, TABLE_SUFFIXES)
-            return data_files(files) if isinstance(files, str) else sorted(files, key=_by_number)
+            file = file_of_uri(path)
+            return [file] if isinstance(file, Fetched) else data_files(file)
         if not glob.has_magic(path):
             return [path]
         files = [file for file in glob.glob(path) if os.path.isfile(file)]
@@ -143,11 +143,6 @@ def short_name(path: str) -> str:
 def local(path: str) -> str:
     """Return where the bytes of a file are on this machine: of one that lies elsewhere, those of its copy."""
     return path.copy if isinstance(path, Fetched) else path
-
-
-def random_access(path: str):
-    """Return what pyarrow reads any part of: a path, or of a file that lies elsewhere a file."""
-    return path.open() if isinstance(path, Fetched) else path
 
 
 class Files:
