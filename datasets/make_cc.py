@@ -9,10 +9,12 @@ The same seed and row count give the same bytes on every machine and Python: of 
 generators only `Random.random()` is promised never to change, so everything else is made from it here.
 """
 
-from argparse import ArgumentParser
 from math import cos, exp, log, pi, sqrt
 from pathlib import Path
 from random import Random
+from typing import Annotated
+
+import typer
 
 CC_CSV = Path(__file__).with_name("CC.csv")
 
@@ -93,15 +95,15 @@ def table(rows: int, seed: int) -> list[str]:
     return [",".join(f'"{name}"' for name in header), *(line for _, line in records)]
 
 
-def main() -> None:
-    parser = ArgumentParser(description="Write a synthetic table in the style of the credit-card fraud set.")
-    parser.add_argument("--seed", type=int, default=0, help="seed of the random numbers, 0 or above (0)")
-    parser.add_argument("--rows", type=int, default=5000, help="number of rows, 50 or more; 4 %% are frauds (5000)")
-    parser.add_argument("-o", "--output", type=Path, default=CC_CSV, help="file to write (CC.csv beside this script)")
-    asked = parser.parse_args()
-    if asked.seed < 0 or asked.rows < 50:
-        parser.error("expected a --seed of 0 or above and 50 --rows or more")
-    output, text = asked.output, "\n".join(table(asked.rows, asked.seed)) + "\n"
+def main(
+    seed: Annotated[int, typer.Option(min=0, help="Seed of the random numbers.")] = 0,
+    rows: Annotated[int, typer.Option(min=50, help="Number of rows; 4 % of them are frauds.")] = 5000,
+    output: Annotated[
+        Path, typer.Option("--output", "-o", show_default="CC.csv beside this script", help="File to write.")
+    ] = CC_CSV,
+) -> None:
+    """Write a synthetic table in the style of the credit-card fraud set."""
+    text = "\n".join(table(rows, seed)) + "\n"
     try:
         output.write_bytes(text.encode("ascii"))
     except OSError as error:
@@ -109,4 +111,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    typer.run(main)

@@ -5,9 +5,11 @@
 They are the smallest useful data: good for a first look, too few rows for a hold-out.
 """
 
-from argparse import ArgumentParser
 from itertools import product
 from pathlib import Path
+from typing import Annotated
+
+import typer
 
 HERE = Path(__file__).parent
 
@@ -29,10 +31,12 @@ def truth_table(name: str) -> str:
     return "\n".join(rows) + "\n"
 
 
-def main() -> None:
-    parser = ArgumentParser(description="Write the truth tables of and, or, xor and not as CSV files.")
-    parser.add_argument("folder", type=Path, nargs="?", default=HERE, help="existing folder (that of this script)")
-    folder = parser.parse_args().folder
+def main(
+    folder: Annotated[
+        Path, typer.Argument(show_default="beside this script", help="Existing folder to write into.")
+    ] = HERE,
+) -> None:
+    """Write the truth tables of and, or, xor and not as CSV files."""
     for name in FUNCTIONS:
         path = folder / f"{name}.csv"
         try:
@@ -42,4 +46,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    typer.run(main)

@@ -90,9 +90,8 @@ class TextStatistics:
     """counts: the rows of each text that occurs, in the order of the texts; gaps: the rows whose code is -1."""
 
     def __init__(self, codes: np.ndarray, words: list[str]):
-        found = np.bincount(codes[codes >= 0], minlength=len(words)).tolist()
-        self.counts = {word: count for word, count in sorted(zip(words, found, strict=True)) if count}
-        self.rows, self.gaps = len(codes), int(np.count_nonzero(codes < 0))
+        self.counts = dict(sorted(Column("text", codes, words).counts().items()))
+        self.rows, self.gaps = len(codes), len(codes) - sum(self.counts.values())
 
 
 def statistics_of(x: TableRows, kinds: Sequence[Kind], rows=slice(None)) -> list[NumberStatistics | TextStatistics]:
@@ -315,10 +314,7 @@ class DateEncoder(ColumnEncoder):
 
     @classmethod
     def fit(cls, found, kind=NUMBER, scaling="standardization", embedding=None, name="a column") -> DateEncoder:
-        """Return the encoder of a column. Months have no week."""
-        has_days = kind.written is None or kind.written.has_days
-        cycles = [cycle for cycle in found.cycles if has_days or cycle == "year"]
-        return cls(*scaling_constants("standardization", found, name), cycles, found.gap_share, kind.written)
+        return cls(*scaling_constants("standardization", found, name), found.cycles, found.gap_share, kind.written)
 
     def inputs(self) -> list[InputColumn]:
         trend = InputColumn("gap") if self.unknown_share else InputColumn("number")

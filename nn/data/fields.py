@@ -26,6 +26,7 @@ from .column import (
     is_not_finite,
     settled,
     shortened,
+    valued,
 )  # fmt: skip
 from .dataset import Places, Schema
 from .kinds import Kind, in_a_list, kind_of
@@ -90,25 +91,25 @@ def odd_remarks(
 
     kinds: of the columns, or a model's encoders of them.
     """
-    remarks, refused, of_model = [], [], schema.of_model
+    remarks, refused = [], []
     for (place, column), kind in zip(columns.items(), kinds, strict=True):
         odd = column.odd
-        _check_finite(source, table, place, column, odd)
+        _check_finite(source, table, place, column)
         if schema.needs_all:
             check_numbers(source, table, place)
         elif odd:
-            telling = kind.written and [word for word in odd if re.search(kind.written.telling, word)]
+            telling = [word for word in odd if kind.written and re.search(kind.written.telling, word)]
             rows = sum(one.rows for one in odd.values())
             right = int(np.count_nonzero(~column.is_gap)) - rows * (column.reads == "text")
-            if of_model:  # it is another column, or its values are written in another way
-                too_many = right == 0 and (rows >= _ENOUGH or telling)
+            if schema.of_model:  # it is another column, or its values are written in another way
+                is_wrong = right == 0 and (rows >= _ENOUGH or telling)
             else:  # it is not what a person says
-                too_many = place in places.choices and rows > (1 - MOSTLY) * (rows + right)
-            if schema.choices.strict or too_many:
-                some = {word: odd[word] for word in telling or odd} if of_model else odd
-                refused.append(_refusal(source, table, place, kind, some, of_model))
+                is_wrong = place in places.choices and rows > (1 - MOSTLY) * (rows + right)
+            if schema.choices.strict or is_wrong:
+                some = {word: odd[word] for word in telling} if schema.of_model and telling else odd
+                refused.append(_refusal(source, table, place, kind, some, schema.of_model))
             else:
-                remarks.append(_remark(source, place, kind, odd, of_model))
+                remarks.append(_remark(source, place, kind, odd, schema.of_model))
     if refused:
         more = [f"and {len(refused) - _MOST_TOLD} columns more"] if len(refused) > _MOST_TOLD else []
         raise DataError(f"{source.path}, " + "; ".join([*refused[:_MOST_TOLD], *more]))
@@ -117,7 +118,7 @@ def odd_remarks(
 
 def _refusal(source: TableSource, table: Table, place: int, kind, odd: dict[str, Odd], of_model: bool) -> str:
     """Return what is wrong with a column, with the cures as a shell takes them."""
-    word, found = _first_odd(source, table, place, odd)
+    word, found = first_odd(source, table, place, odd)
     if of_model and kind.written:
         return f"{found}, expected {kind.written.expected}; write the column so"
     found += f", expected {_words_of(kind)[0]}"
@@ -129,11 +130,11 @@ def _refusal(source: TableSource, table: Table, place: int, kind, odd: dict[str,
     )
 
 
-def _first_odd(source: TableSource, table: Table, place: int, odd: dict[str, Odd]) -> tuple[str, str]:
-    """Return the first odd word, and where it was found; its row counts among all that were read."""
+def first_odd(source: TableSource, table: Table, place: int, odd: dict[str, Odd]) -> tuple[str, str]:
+    """Return the first odd word, and where it was found; words of numbers and dates count all rows that were read."""
     word = min(odd, key=lambda word: odd[word].first)
-    row = replace(table, kept=None).row(odd[word].first)
-    return word, f'{row}, {source.column(place)}: found "{shortened(word)}"'
+    counted = table if table.columns[place].reads == "text" else replace(table, kept=None)
+    return word, f'{counted.row(odd[word].first)}, {source.column(place)}: found "{shortened(word)}"'
 
 
 def _flag(source: TableSource, place: int) -> str:
@@ -146,31 +147,29 @@ def _remark(source: TableSource, place: int, kind, odd: dict[str, Odd], of_model
     rows = sum(one.rows for one in odd.values())
     words = [word for word in odd if word != OTHERS][:_EXAMPLES]
     examples = ", ".join(f'"{shortened(word)}"' + f" ({odd[word].rows})" * (odd[word].rows > 1) for word in words)
-    more, it = ", ..." if len(odd) > len(words) else "", "them" if rows > 1 else "it"
+    more = ", ..." if len(odd) > len(words) else ""
+    values, it = (f"{rows} values that are", "them") if rows > 1 else ("1 value that is", "it")
     other = f"add {it} to --ordered" if kind.kind == "ordered" else f"use --categories {_flag(source, place)}"
     cure = "" if of_model else f"; correct {it}, or {other}; --strict refuses {it}"
-    _, one, several = _words_of(kind)
-    values = f"values that are {several} are" if rows > 1 else f"value that is {one} is"
-    return f"{source.column(place)}: {rows} {values} taken for a gap: {examples}{more}{cure}"
+    told = f"{values} {_words_of(kind)[1]} {'are' if rows > 1 else 'is'} taken for a gap"
+    return f"{source.column(place)}: {told}: {examples}{more}{cure}"
 
 
-def _words_of(kind) -> tuple[str, str, str]:
-    """Return what messages call a value of a column of this kind, another word in it, and several of these."""
+def _words_of(kind) -> tuple[str, str]:
+    """Return what messages call a value of a column of this kind, and another word in it."""
     if kind.kind == "ordered":
-        return f"one of {kind.written}", f"none of {kind.written}", f"none of {kind.written}"
-    if kind.kind == "yes/no":
-        return "yes or no", "neither yes nor no", "neither yes nor no"
+        return f"one of {kind.written}", f"none of {kind.written}"
     noun = kind.kind.removeprefix("written ")
-    return f"a {noun}", f"no {noun}", f"no {noun}s"
+    return ("yes or no", "neither yes nor no") if noun == "yes/no" else (f"a {noun}", f"no {noun}")
 
 
 # ---------------------------------------------------------------- fields that cannot be
 
 
-def _check_finite(source: TableSource, table: Table, place: int, column: Column, odd: dict[str, Odd]) -> None:
+def _check_finite(source: TableSource, table: Table, place: int, column: Column) -> None:
     """Raise DataError for an infinite number, and for one that float32 takes for infinite."""
-    if infinite := {word: one for word, one in odd.items() if is_not_finite(word)}:
-        found = _first_odd(source, table, place, infinite)[1]
+    if infinite := {word: one for word, one in column.odd.items() if is_not_finite(word)}:
+        found = first_odd(source, table, place, infinite)[1]
         raise DataError(f"{source.path}, {found}, expected a finite number; correct it")
     if column.values.dtype == np.float32 and max(-column.low, column.high) >= LARGEST:
         row = int(np.argmax(np.isinf(column.values)))
@@ -184,20 +183,13 @@ def _check_finite(source: TableSource, table: Table, place: int, column: Column,
 def check_numbers(source: TableSource, table: Table, place: int) -> None:
     """Raise DataError for the first odd word, or else the first gap, of a column where every field must be a number."""
     column = table.columns[place]
-    gaps = np.isnan(column.values)
-    if not gaps.any():
-        return
-    word, found = _first_odd(source, table, place, column.odd) if column.odd else ("", "")
-    if not word:
+    if column.odd:
+        word, found = first_odd(source, table, place, column.odd)
+        cure = "finite number; correct it or" if is_not_finite(word) else "number; correct it, or"
+        raise DataError(f"{source.path}, {found}, expected a {cure} remove the row or the column")
+    if (gaps := np.isnan(column.values)).any():
         where = place_of(source, table, int(np.argmax(gaps)), place)
         raise DataError(f"{where}: found an empty field, expected a number; fill it in or remove the row")
-    is_infinite = is_not_finite(word)
-    cure = (
-        "finite number; correct it or remove the row"
-        if is_infinite
-        else "number; correct it, or remove the row or the column"
-    )
-    raise DataError(f"{source.path}, {found}, expected a {cure}")
 
 
 def place_of(source: TableSource, table: Table, row: int, place: int) -> str:
@@ -224,30 +216,20 @@ def role_values(source: TableSource, table: Table, places: Places) -> dict[str, 
         if role == "group":
             found["groups"] = as_text(column).values.astype(np.int64)
             continue
-        if column.reads != "text" and column.odd:
-            check_numbers(source, table, place)
-        values = _times(source, table, place, column) if column.reads == "text" else column.values.astype(np.float64)
+        if column.reads == "text":  # dates as people write them
+            name = source.names[place] if source.names else None
+            kind = kind_of(column, Kind("date"), source.column(place), name or str(place))
+            of_words = kind.written and kind.written.values_of(column.words)
+            column = settled(column, "date") if of_words is None else valued(column, "date", of_words)
+        expected = "a finite number, 0 or above" if role == "weight" else "a number or a date"
+        if column.odd:
+            told = f"{source.path}, {first_odd(source, table, place, column.odd)[1]}"
+            raise DataError(f"{told}, expected {expected} for --{role}; correct it or remove the row")
+        values = column.values.astype(np.float64)
         bad = np.flatnonzero(~np.isfinite(values) | ((values < 0) if role == "weight" else False))
         if bad.size:
-            where = f"{source.path}, {source.column(place)}, {table.row(bad[0])}"
             shown = "a gap" if np.isnan(values[bad[0]]) else f"{values[bad[0]]:g}"
-            expected = "a finite number, 0 or above" if role == "weight" else "a time"
-            raise DataError(f"{where}: --{role}: found {shown}, expected {expected}; correct it or remove the row")
+            told = f"{place_of(source, table, int(bad[0]), place)}: --{role}: found {shown}"
+            raise DataError(f"{told}, expected {expected}; correct it or remove the row")
         found[f"{role}s"] = values
     return found
-
-
-def _times(source: TableSource, table: Table, place: int, column: Column) -> np.ndarray:
-    """Return the seconds since 1970-01-01 of dates as people write them."""
-    kind = kind_of(column, Kind("date"), source.column(place), (source.names and source.names[place]) or str(place))
-    seconds = settled(column, "date").values
-    if kind.written:
-        seconds = kind.written.values_of(column.words)[column.values]
-    bad = np.flatnonzero(np.isnan(seconds) & ~column.is_gap)
-    if len(bad):
-        found = shortened(column.words[column.values[bad[0]]])
-        raise DataError(
-            f'{place_of(source, table, int(bad[0]), place)}: --time: found "{found}", expected a number or a date; '
-            f"correct it or remove the row"
-        )
-    return seconds

@@ -3,7 +3,7 @@
 A plan's keys are flags, `data` and PLAN_KEYS; a flag may have a list of values, and every combination of
 them is an entry. `parts` holds several such objects, which share the keys beside it:
 
-    {"data": {"path": "clouds.csv", "test": "clouds_test.csv"},
+    {"data": {"clouds": {"rows": 8640, "step": 10}, "form": "table", "horizon": 60},
      "epochs": 3, "batch_number": [100, 1000],
      "parts": [{"layers": ["50,50,1", "50,100,1"], "backend": "omp", "threads": [1, 2]}]}
 """
@@ -36,8 +36,14 @@ DATA_KEYS = {
     "path": "a file, as --dataset; relative to the plan",
     "test": "a file to find the error on; held-out rows without it",
     "target": "as --target",
+    "clouds": "a synthetic series: rows, stations, seed, step",
+    "series": "a measured series as CSV, relative to the plan",
+    "stations": "the coordinates of its stations as CSV, relative to the plan",
+    "form": "of a series: table or maps",
+    "wanted": "the station to forecast",
+    "horizon": "seconds ahead (60)",
+    "test_share": "of a series' time, at its end (0.2)",
 }
-GONE = ("clouds", "series", "stations", "form", "wanted", "horizon", "test_share")  # what datasets/solar.py takes now
 
 
 @dataclass(frozen=True)
@@ -60,8 +66,10 @@ class Entry:
         facts = {key: self.settings.get(key, "") for key in flags}
         with contextlib.suppress(ValueError):  # the run refuses it
             facts["gpus"] = facts["gpus"] if facts["gpus"] in ("", None) else len(device_numbers(facts["gpus"]))
-        facts |= {"entry": self.name, "plan": self.plan, "index": self.index}
-        facts["data"] = Path(self.settings["data"]["path"]).name
+        data = self.settings["data"]
+        source = Path(data.get("path") or data.get("series") or "clouds").name
+        source += "" if "path" in data else f" {data.get('form', 'table')}"
+        facts |= {"entry": self.name, "plan": self.plan, "index": self.index, "data": source}
         with contextlib.suppress(UsageError):
             facts |= network_facts(parse(facts["layers"]))
         return facts
@@ -133,12 +141,14 @@ def _combinations(part: dict, most: int) -> Iterable[dict]:
 
 def _check_data(data: dict) -> None:
     """Raise UsageError for what `data` of a plan cannot be."""
-    if not isinstance(data, dict) or "path" not in data:
-        gone = [key for key in GONE if isinstance(data, dict) and key in data]
-        cure = f"; {gone[0]} has gone, datasets/solar.py makes such files" if gone else ""
-        raise UsageError(f"data: expected an object with path{cure}")
+    if not isinstance(data, dict):
+        raise UsageError("data: expected an object with path, series or clouds")
     _check_keys(data, DATA_KEYS, "data: ")
-    for key in ("path", "test"):
+    if sum(key in data for key in ("path", "series", "clouds")) != 1:
+        raise UsageError("data: expected one of path, series and clouds")
+    if data.get("form", "table") not in ("table", "maps"):
+        raise UsageError(f"data: form {data['form']}: expected table or maps")
+    for key in ("path", "test", "series", "stations"):
         if not isinstance(data.get(key, ""), str):
             raise UsageError(f"data: {key}: found {data[key]}, expected the name of a file")
 

@@ -32,6 +32,7 @@ from ..test import test
 from ..train import train
 from ..utils import NnError, UsageError, default_threads
 from ..watch.callbacks import Callback
+from . import solar
 from .bench import median_seconds, timed
 from .plan import Entry, flag_names, network_facts, read_plan
 from .results import COLUMNS, INFERENCE_ROWS, OK, append_result, collect, read_results
@@ -107,11 +108,22 @@ def report(rows: list[dict]) -> None:
 # ---------------------------------------------------------------- one entry
 
 
-def load_data(data: dict, folder: Path) -> tuple:
+def load_data(data: dict, folder: Path):
     """Return (training data, test data or None) of a plan's `data`; see DATA_KEYS."""
-    given = {"target": data["target"]} if "target" in data else {}
-    paths = data["path"], data.get("test")
-    return tuple(load(relative_to(folder, path), **given) if path else None for path in paths)
+    if "path" in data:
+        paths = data["path"], data.get("test")
+        given = {"target": data["target"]} if "target" in data else {}
+        return (load(relative_to(folder, path), **given) if path else None for path in paths)
+    if "clouds" in data:
+        try:
+            series = solar.clouds(**data["clouds"])
+        except TypeError as error:
+            raise UsageError(f"data: clouds: {error}; its keys are rows, stations, seed and step") from error
+    else:
+        stations = data.get("stations")
+        series = solar.read_series(str(folder / data["series"]), stations and str(folder / stations))
+    more = {key: data[key] for key in ("wanted", "horizon", "test_share") if key in data}
+    return solar.forecast(series, data.get("form", "table"), **more)
 
 
 def run_entry(entry: Entry) -> dict:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Iterator
 from types import SimpleNamespace
+from typing import Annotated
 
 from ..settings.flags import BY_NAME, FLAGS, GONE, MODE, MODES, Flag, meant
 from ..utils import UsageError, closest
@@ -55,34 +57,70 @@ def parse(argv: list[str]) -> SimpleNamespace | None:
     return given
 
 
-# ---------------------------------------------------------------- flags
+# ---------------------------------------------------------------- typer
 
 
 def _texts(read: list[Read]) -> dict[str, str | bool]:
-    """Return the texts of the flags of a line, the last of each. Raises UsageError for a flag that there is not, one
-    without its value, and a switch with one."""
-    texts: dict[str, str | bool] = {}
-    for flag, text, tokens in read:
-        if flag is None and tokens == [text]:
-            continue  # a word, beside a flag that there is not
-        name, equals, _ = tokens[0].partition("=") if tokens[0].startswith("--") else (tokens[0][:2], "", "")
-        name = name[:2] + name[2:].replace("-", "_")  # --batch-number is --batch_number
-        if flag is None:
-            instead = GONE.get(name.lstrip("-"))
-            gone = f"{name}: has gone; use --{instead}"
-            raise UsageError(gone if instead else f"no such flag {name}{_suggestion(name)}")
-        if flag.value and len(tokens) == 1 and not (text or equals):
-            raise UsageError(f"option '{name}' requires an argument")
-        if not flag.value and equals:
-            raise UsageError(f"option '{name}' does not take a value")
-        texts[flag.name] = text if flag.value else True
-    return texts
+    """Return the texts of the flags of a line, the last of each. Raises UsageError."""
+    if not all(_is_complete(*one) for one in read):
+        return _by_typer(read)
+    return {flag.name: text if flag.value else True for flag, text, _ in read}
+
+
+def _is_complete(flag: Flag | None, text: str, tokens: list[str]) -> bool:
+    """Return whether a flag has all that it needs, and no more: a line of such flags says what it means. It is read
+    without typer, whose import takes as long as NumPy's."""
+    has_equals = tokens[0].startswith("--") and "=" in tokens[0]
+    if flag is None:
+        return False
+    return (text != "" or has_equals) if flag.value else not has_equals
+
+
+def _by_typer(read: list[Read]) -> dict[str, str | bool]:
+    """Return what typer makes of a line. Raises UsageError with what it says of the mistake."""
+    import typer
+
+    flags = dict.fromkeys(flag for flag, _, _ in read if flag)
+    parameters = [_parameter(flag) for flag in flags]
+
+    def nn(**values):
+        return {name: value for name, value in values.items() if value is not None and value is not False}
+
+    nn.__signature__ = inspect.Signature(parameters)
+    nn.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
+    app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
+    settings = {"token_normalize_func": lambda name: name.replace("-", "_")}  # --batch-number is --batch_number
+    app.command(add_help_option=False, context_settings=settings)(nn)
+    # wherever this typer keeps its click: a package of its own, or inside typer
+    mistake = typer.BadParameter.__bases__[0]
+    try:
+        argv = [token for _, _, tokens in read for token in tokens]
+        return typer.main.get_command(app).main(args=argv, prog_name="nn", standalone_mode=False)
+    except mistake as error:
+        raise UsageError(_explanation(error)) from error
+
+
+def _parameter(flag: Flag) -> inspect.Parameter:
+    import typer
+
+    kind, default = (bool, False) if flag.value is None else (str | None, None)
+    annotation = Annotated[kind, typer.Option(*flag.names)]
+    return inspect.Parameter(flag.name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=annotation)
+
+
+def _explanation(error) -> str:
+    message = error.message.rstrip(".")
+    if hasattr(error, "possibilities"):  # no such option
+        name = error.option_name
+        instead = GONE.get(name.lstrip("-"))
+        return f"{name}: has gone; use --{instead}" if instead else f"no such flag {name}{_suggestion(name)}"
+    return message[:1].lower() + message[1:]
 
 
 def _suggestion(name: str) -> str:
     """Return which flag a name that is none was probably meant to be."""
     known = [spelling[2:] for spelling in [*_KNOWN, "--help", "--version"] if spelling.startswith("--")]
-    close = meant(name.lstrip("-"), known)
+    close = meant(name.lstrip("-").replace("-", "_"), known)
     return f": did you mean --{close}?" if close else "; nn --help --all lists all flags"
 
 
@@ -125,7 +163,7 @@ def _named(read: list[Read]) -> list[Read]:
     """Return the flags of a line, the words among them as the flags that they stand for. Raises UsageError."""
     words = [text for flag, text, tokens in read if flag is None and tokens == [text]]
     if not words or any(flag is None and tokens != [text] for flag, text, tokens in read):
-        return read  # no such flag: _texts refuses it
+        return read  # no such flag: typer's to refuse
     modes = [flag.name for flag, _, _ in read if flag is not None and flag.group == MODE]
     mode = words[0]
     if modes or mode not in WORDS:

@@ -262,7 +262,7 @@ class NetworkClassifier(ClassifierMixin, _NetworkEstimator):
     def predict(self, X) -> np.ndarray:
         """Return the class of each row (rows,); of two classes by the threshold."""
         scores = self._outputs(X)
-        picked = decide(scores[:, 0] if scores.shape[1] == 1 else scores, self.network_.threshold)
+        picked = decide(scores, self.network_.threshold)
         return self.classes_[picked]
 
     def predict_proba(self, X) -> np.ndarray:

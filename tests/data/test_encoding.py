@@ -324,7 +324,8 @@ def reasons(**columns) -> dict[str, str]:
     [
         ("id", True), ("ID", True), ("customer_id", True), ("PassengerId", True), ("Index", True), ("No", True),
         ("", True), ("order no", True), ("paid", False), ("humid", False), ("number", False), ("casino", False),
-        ("age", False), ("grid", False), ("rownames", True), ("kid", False), ("cases", False), ("arrow", False),
+        ("age", False), ("grid", False), ("rownames", True), ("Unnamed: 0", True), ("kid", False),
+        ("Unnamed: 0 kg", False), ("cases", False), ("arrow", False),
     ],
 )  # fmt: skip
 def test_names_of_ids(name, is_id):

@@ -90,7 +90,7 @@ def test_the_last_rows_are_held_out_by_times_that_may_be_dates_as_people_write_t
     np.testing.assert_array_equal(nn.load("sales.csv", time="sold").times, expected)
     columns["sold"][4] = "soon"
     (folder / "sales.csv").write_text(as_csv(columns))
-    with pytest.raises(nn.DataError, match='row 6, column sold: --time: found "soon", expected a number or a date'):
+    with pytest.raises(nn.DataError, match='row 6, column sold: found "soon", expected a number or a date for --time'):
         nn.load("sales.csv", time="sold")
 
 

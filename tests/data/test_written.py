@@ -7,10 +7,17 @@ import pytest
 from support.command_line import run, succeed
 
 import nn
-from nn.data import written
-from nn.data.encoding import DateEncoder, Encoding, NumberStatistics
-from nn.data.kinds import Kind
-from nn.data.written import EitherFirst, WrittenDates, WrittenNumbers, date_of, way_of_dates, way_of_numbers
+from nn.data import kinds, written
+from nn.data.encoding import Encoding
+from nn.data.written import WrittenNumbers, date_of
+
+
+def way_of_numbers(words, rows=None):
+    return kinds.way_of_numbers(dict(zip(words, rows or [1] * len(words), strict=True)))
+
+
+def way_of_dates(words, rows=None):
+    return kinds.way_of_dates(dict(zip(words, rows or [1] * len(words), strict=True)))
 
 
 @pytest.mark.parametrize(
@@ -127,7 +134,7 @@ def test_of_months_the_first_day_is_the_part_that_never_varies():
 
 def test_where_nothing_tells_day_and_month_apart_it_is_asked_for():
     for words in (["01/02/2019", "03/04/2019", "05/06/2019"], ["2/1/2019", "2/2/2019", "2/3/2019"]):
-        with pytest.raises(EitherFirst, match=words[0]):
+        with pytest.raises(nn.DataError, match=words[0]):
             way_of_dates(words)
 
 
@@ -218,12 +225,6 @@ def test_a_person_may_call_them_numbers_and_dates(folder):
     (folder / "late.csv").write_text("\n".join(lines))
     with pytest.raises(nn.DataError, match='late.csv, row 6, column day: found "soon", expected a date'):
         nn.load("late.csv", dates="day", strict=True)
-
-
-def test_months_have_the_cycle_of_the_year_alone():
-    found = NumberStatistics(np.arange(2000.0) * 86_400, are_dates=True)
-    for form, cycles in (("%Y-%m", ["year"]), ("%d.%m.%Y", ["year", "week"])):
-        assert DateEncoder.fit(found, Kind.of(WrittenDates(form))).cycles == cycles
 
 
 WRITTEN = {  # a format of datetime.strftime -> how nn calls it

@@ -253,7 +253,7 @@ def config() -> list[bytes]:
 
 def plan() -> list[bytes]:
     return [
-        b'{"data": {"path": "clouds.csv", "test": "clouds_test.csv"}, "epochs": 3,'
+        b'{"data": {"clouds": {"rows": 86, "step": 10}, "form": "table", "horizon": 60}, "epochs": 3,'
         b' "batch_number": [100, 1000], "parts": [{"layers": ["50,50,1", "50,100,1"], "threads": [1, 2]}]}',
         b'name = "p"\nlayers = "5,3,1"\nbackend = ["seq", "omp"]\ngpus = "0,1"\n[data]\npath = "x.csv"\n',
     ]

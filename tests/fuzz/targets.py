@@ -23,7 +23,6 @@ from unittest import mock
 
 import numpy as np
 from support.c_models import SANITIZED, program
-from support.clouds import solar
 from support.command_line import controls, on_terminal
 from support.patterns import patterns
 
@@ -32,7 +31,7 @@ from nn.data import kinds, loading, records
 from nn.data.column import Column
 from nn.layers import parse, to_spec
 from nn.settings import flags
-from nn.study import plan, results, sweep, sweep_page
+from nn.study import plan, results, solar, sweep, sweep_page
 from nn.study.page import html_of
 from nn.terminal import config, tables
 from nn.utils import DataError, NnError, UsageError
@@ -345,7 +344,7 @@ def _read_results(path: Path) -> None:
 
 def _read_series(path: Path) -> None:
     values, stations = _parts(path, "values.csv", "stations.csv")
-    series = solar().read_series(str(values), str(stations))
+    series = solar.read_series(str(values), str(stations))
     with contextlib.suppress(UsageError):
         series.station("s1")
 
@@ -380,7 +379,7 @@ TARGETS = {
     "kept-records": Target(_kept_seeds, _train_on_kept, cost=10),
     "layers": Target(seeds.layers, _parse_layers, words=LAYER_WORDS),
     "config": Target(seeds.config, _apply_config, words=JSON_WORDS + TOML_WORDS),
-    "plan": Target(seeds.plan, _read_plan, words=(*JSON_WORDS, *TOML_WORDS, b"gpus", b"path", b"test", b"target")),
+    "plan": Target(seeds.plan, _read_plan, words=(*JSON_WORDS, *TOML_WORDS, b"gpus", b"path", b"series", b"form")),
     "results": Target(seeds.results_lines, _read_results, "input.csv", CSV_WORDS),
     "series": Target(seeds.series, _read_series, words=(*CSV_WORDS, SPLIT, b"0001-01-01", b"+23:59")),
 }  # fmt: skip

@@ -142,7 +142,7 @@ def run_shell(block: Block, folder: Path) -> str:
     """Run a block as a reader would type it. Returns what it printed."""
     programs = folder / "programs"
     programs.mkdir()
-    stubs = {**STUBS, "nn": READ_FLAGS, "python": "exit 0"} if block.flags_only else STUBS
+    stubs = {**STUBS, "nn": READ_FLAGS} if block.flags_only else STUBS
     for program, body in stubs.items():
         (programs / program).write_text(f"#!/bin/bash\n{body}\n")
         (programs / program).chmod(0o755)

@@ -1,18 +1,17 @@
 """The solar study's data: synthetic clouds, series of stations, tables, maps; what a forecast is worth."""
 
 import math
+import runpy
 import subprocess
 import sys
 from pathlib import Path
 
 import numpy as np
 import pytest
-from support.clouds import solar as module
 from support.command_line import environment, succeed
 
 import nn
-
-solar = module()
+from nn.study import solar
 
 CNN = "1x50x50,conv32k3,conv64k3,maxpool2,dropout0.25,128,dropout0.5,1:relu"
 
@@ -121,10 +120,10 @@ def test_testing_comes_after_training_and_shares_no_time_with_it():
 # ---------------------------------------------------------------- files
 
 
-def test_series_survive_their_file(tmp_path):
+def test_series_survive_their_file(tmp_path, datasets):
     series = solar.clouds(20, stations=3, step=10)
     path, places = str(tmp_path / "s.csv.gz"), str(tmp_path / "places.csv")
-    solar.write_series(path, series, places)
+    runpy.run_path(str(datasets / "solar.py"))["write_series"](path, series, places)
     again = solar.read_series(path, places)
     np.testing.assert_allclose(again.values, series.values, atol=0.06)
     np.testing.assert_allclose(again.places, series.places, atol=0.06)
@@ -189,9 +188,11 @@ def test_the_convolutional_network_has_the_thesis_s_parameters():
     assert succeed("--info", "--layers", CNN, "--json").json["parameters"] == 4_352_641
 
 
-def test_a_forecast_is_better_than_persistence(tmp_path, monkeypatch):
+def test_a_forecast_is_better_than_persistence(tmp_path, monkeypatch, datasets):
     monkeypatch.chdir(tmp_path)
-    solar.write_forecasts("t.csv", solar.clouds(2880, step=10))
+    write = runpy.run_path(str(datasets / "solar.py"))["write"]
+    for path, ds in zip(("t.csv", "t_test.csv"), solar.forecast(solar.clouds(2880, step=10)), strict=True):
+        write(path, ds)
     flags = ["--layers", "50,100,1", "--weight_decay", 0]
     succeed("--train", "--dataset", "t.csv", "--model", "m.bin", "-q", *flags)
     figures = succeed("--test", "--dataset", "t_test.csv", "--model", "m.bin", "--json", "-q").json

@@ -6,18 +6,17 @@ import signal
 import subprocess
 
 import pytest
-from support.clouds import CLOUDS, write_clouds
 from support.command_line import run, start, succeed, write_numbers, write_two_classes
 
 import nn
 from nn.layers import parse
 from nn.study import sweep
 
+CLOUDS = {"clouds": {"rows": 200, "step": 60}, "horizon": 60}
 SMALL = {"data": CLOUDS, "layers": ["50,5,1", "50,5,3,1"], "epochs": 2, "batch_number": 20, "backend": "omp"}
 
 
 def write_plan(folder, plan, name="plan.json"):
-    write_clouds(folder)
     (folder / name).write_text(json.dumps(plan))
     return name
 
@@ -51,9 +50,10 @@ def test_an_entry_is_called_by_its_settings_alone(folder):
     ("change", "told"),
     [
         ({"epoch": 3}, "no such key epoch: did you mean epochs?"),
-        ({"data": {**CLOUDS, "tests": "a.csv"}}, "data: no such key tests: did you mean test?"),
-        ({"data": {"clouds": {"rows": 200}}}, "with path; clouds has gone, datasets/solar.py makes such files"),
-        ({"data": None}, "data: expected an object with path"),
+        ({"data": {"cloud": {}}}, "data: no such key cloud: did you mean clouds?"),
+        ({"data": {**CLOUDS, "path": "a.csv"}}, "one of path, series and clouds"),
+        ({"data": {**CLOUDS, "form": "map"}}, "expected table or maps"),
+        ({"data": None}, "data: expected an object"),
         ({"layers": None}, "a part without layers"),
         ({"parts": 3}, "parts"),
         ({"layers": 50}, 'layers: found 50, expected text such as "30,60,10,1"'),
@@ -236,6 +236,16 @@ def test_files_beside_the_plan_are_found_from_anywhere(folder):
     assert rows[0]["accuracy"] is not None and rows[0]["rmse"] is None and rows[0]["rows"] == 72
     assert rows[1]["rows"] == 8 and rows[1]["rmse"] is not None
     assert rows[3]["rows"] == 144
+
+
+def test_a_measured_series_is_data_too(folder, shared):
+    series = shared / "data" / "solar" / "hope_melpitz_1s.csv.gz"
+    if not series.exists():
+        pytest.skip("no measured series in the shared data")
+    data = {"series": os.path.relpath(series), "wanted": "ghi_040"}
+    succeed("--sweep", write_plan(folder, {**SMALL, "data": data, "layers": "50,5,1"}), "-o", "r.csv", "-q")
+    (row,) = sweep.read_results("r.csv")
+    assert row["status"] == "ok" and row["data"] == "hope_melpitz_1s.csv.gz table" and row["rows"] == 2773
 
 
 def test_other_files_are_no_results(folder):

@@ -4,7 +4,6 @@ import json
 import re
 
 import pytest
-from support.clouds import CLOUDS, write_clouds
 from support.command_line import run, succeed
 from support.pages import check_alone, named, texts
 
@@ -171,7 +170,7 @@ def test_the_page_holds_the_figures(results):
 
 
 def test_results_without_a_measurement_make_a_page_without_pictures(folder):
-    plan = {"data": CLOUDS, "layers": "50,1", "backend": "nowhere"}
+    plan = {"data": {"clouds": {"rows": 200}}, "layers": "50,1", "backend": "nowhere"}
     (folder / "plan.json").write_text(json.dumps(plan))
     succeed("--sweep", "plan.json", "-o", "r.csv", "--report", "page.html", "-q")
     assert "backend nowhere: expected auto, seq, omp, cuda or cudnn" in (folder / "page.html").read_text()
@@ -180,7 +179,7 @@ def test_results_without_a_measurement_make_a_page_without_pictures(folder):
 
 
 def test_a_page_does_not_replace_the_plan_or_the_results(folder):
-    plan = '{"data": {"path": "a.csv"}, "layers": "50,1"}'
+    plan = '{"data": {"clouds": {"rows": 200}}, "layers": "50,1"}'
     (folder / "plan.json").write_text(plan)
     for page in ("plan.json", "r.csv"):
         result = run("--sweep", "plan.json", "-o", "r.csv", "--report", page)
@@ -189,8 +188,8 @@ def test_a_page_does_not_replace_the_plan_or_the_results(folder):
 
 
 def test_a_sweep_becomes_pictures_and_a_page(folder):
-    write_clouds(folder)
-    plan = {"data": CLOUDS, "epochs": 1, "layers": ["50,5,1", "50,9,1"], "backend": "omp"}
+    data = {"clouds": {"rows": 200, "step": 60}}
+    plan = {"data": data, "epochs": 1, "layers": ["50,5,1", "50,9,1"], "backend": "omp"}
     (folder / "plan.json").write_text(json.dumps(plan))
     succeed("--sweep", "plan.json", "-o", "r.csv", "--report", "page.html", "-q")
     assert check_alone((folder / "page.html").read_text()).tags.count("svg") >= 3
