@@ -56,6 +56,8 @@ from .output_files import (
     open_stream,
     sha256_file,
     stream_or_file,
+    wait_for_lock,
+    writing,
 )
 from .packages import needs_package, packages_of
 from .signals import Interrupted, Stopped, StopRequest, interruption, signals_held
