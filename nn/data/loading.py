@@ -18,7 +18,7 @@ import numpy as np
 from ..utils import DataError, InputNotFound, LayersMismatch, UsageError, log
 from . import records
 from .arrays import Arrays, images_of
-from .column import GAPS, LARGEST, Column, Table, TableSource, Wanted, decimal_text, odd_words, recoded, settled
+from .column import GAPS, Column, Table, TableSource, Wanted, decimal_text, odd_words, recoded, settled
 from .dataset import Dataset, Places, Schema, name_of
 from .encoding import ColumnEncoder
 from .fields import odd_remarks, remarks_on, role_values, without_unlabelled
@@ -137,9 +137,7 @@ def _dataset(source: TableSource, table: Table, places: Places, schema: Schema, 
 
 def _is_clean(column: Column) -> bool:
     """Return whether a column holds numbers only: no gap, no odd word, none that is infinite as float32."""
-    if column.reads != "number" or np.isnan(column.values).any():
-        return False
-    return column.values.dtype != np.float32 or max(-column.low, column.high) < LARGEST
+    return column.reads == "number" and bool(np.isfinite(column.values).all())
 
 
 def _any_gap(table: Table, places: list[int]) -> bool:
