@@ -19,7 +19,7 @@ from ..utils import DataError, InputNotFound, LayersMismatch, UsageError, log
 from . import records
 from .arrays import Arrays, images_of
 from .column import GAPS, Column, Table, TableSource, Wanted, decimal_text, odd_words, recoded, settled
-from .dataset import Dataset, Places, Schema, name_of
+from .dataset import Dataset, Places, Schema, TableRows, columns_digest, name_of
 from .encoding import ColumnEncoder
 from .fields import odd_remarks, remarks_on, role_values, without_unlabelled
 from .formats import FORMATS, recognise
@@ -28,7 +28,6 @@ from .kinds import NUMBER, Kind, decide, kind_of, split_names
 from .lookup import column_mismatch, columns_asked_for, find_places
 from .source import absolute, are_there, without_secrets
 from .splits import split_rows
-from .table_rows import TableRows, columns_digest
 from .targets import dataset_of, now_among, targets_of
 
 
