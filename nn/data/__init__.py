@@ -19,8 +19,7 @@
     fields.py        odd words and gaps: what is refused, what is told; weights, groups and times of the rows; columns
                      that give the target away, numbers that may stand for gaps
     targets.py       the task, the classes and the values of the targets
-    dataset.py       Dataset, Schema, Choices; table_rows.py: rows of more than numbers, and the
-                     digest of columns
+    dataset.py       Dataset, Schema, Choices; TableRows, rows of more than numbers; the digest of columns
     encoding.py      columns -> inputs of a network: an encoder for each kind of column, and what the training rows
                      tell it
     scaling.py       inputs that are plain numbers, scaled

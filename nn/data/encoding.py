@@ -24,10 +24,10 @@ from ..nn_aux import SCALING_ALIASES
 from ..settings.values import NumberEmbedding
 from ..utils import DataError, log
 from .column import Column, shortened
+from .dataset import TableRows
 from .kinds import NUMBER, ONE_HOT, Kind, least_rows
 from .records import filled_records
 from .scaling import Moments, constants
-from .table_rows import TableRows
 from .written import Order, UnknownForm, Written, WrittenDates, WrittenNumbers, YesNo
 
 MOST_WIDTH = 8  # of an embedding

@@ -14,7 +14,6 @@ import numpy as np
 
 from ..utils import DataError
 from .column import (
-    LARGEST,
     LONGEST_SHOWN,
     MOSTLY,
     OTHERS,
@@ -75,8 +74,6 @@ def taken(table: Table, rows: np.ndarray) -> Table:
             columns[place] = _recounted(column, values)
             continue
         columns[place] = replace(column, values=values, odd=odd)
-        if place in slots and not np.isnan(values).all():
-            columns[place].low, columns[place].high = float(np.nanmin(values)), float(np.nanmax(values))
     return replace(table, columns=columns, numbers=numbers, kept=rows)
 
 
@@ -117,8 +114,8 @@ def odd_remarks(
             else:
                 remarks.append(_remark(source, place, kind, odd, schema.of_model))
     if refused:
-        more = [f"and {len(refused) - _MOST_TOLD} columns more"] if len(refused) > _MOST_TOLD else []
-        raise DataError(f"{source.path}, " + "; ".join([*refused[:_MOST_TOLD], *more]))
+        more = f"; and {len(refused) - _MOST_TOLD} columns more" * (len(refused) > _MOST_TOLD)
+        raise DataError(f"{source.path}, {'; '.join(refused[:_MOST_TOLD])}{more}")
     return remarks
 
 
@@ -177,8 +174,8 @@ def _check_finite(source: TableSource, table: Table, place: int, column: Column)
     if infinite := {word: one for word, one in column.odd.items() if is_not_finite(word)}:
         found = first_odd(source, table, place, infinite)[1]
         raise DataError(f"{source.path}, {found}, expected a finite number; correct it")
-    if column.values.dtype == np.float32 and max(-column.low, column.high) >= LARGEST:
-        row = int(np.argmax(np.isinf(column.values)))
+    if (is_infinite := np.isinf(column.values)).any():
+        row = int(np.argmax(is_infinite))
         found = column.high if column.values[row] > 0 else column.low
         raise DataError(
             f'{place_of(source, table, row, place)}: found "{found:g}", expected at most 3.4e38 for float32; correct '

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from nn.data.column import Column
+from nn.data.dataset import TableRows
 from nn.data.encoding import (
     SAMPLE,
     CategoryEncoder,
@@ -16,7 +17,6 @@ from nn.data.encoding import (
     statistics_of,
 )
 from nn.data.kinds import ONE_HOT, RARE, Kind, decide, kind_of
-from nn.data.table_rows import TableRows
 from nn.layers import parse
 from nn.nn_aux import MOST_EDGES, MOST_PIECES
 from nn.settings.flags import BY_NAME
