@@ -16,11 +16,10 @@
     lookup.py        which columns of a file are meant, and what for
     kinds.py         what each column is, by its fields or by a person's choice, or why it is left out; written.py:
                      numbers, dates and ordered words as people write them
-    fields.py        odd words and gaps: what is refused, what is told; weights, groups and times of the rows
+    fields.py        odd words and gaps: what is refused, what is told; weights, groups and times of the rows; columns
+                     that give the target away, numbers that may stand for gaps
     targets.py       the task, the classes and the values of the targets
-    remarks.py       columns that give the target away, numbers that may stand for gaps
-    dataset.py       Dataset, Schema, Choices; table_rows.py: rows of more than numbers, and the
-                     digest of columns
+    dataset.py       Dataset, Schema, Choices; TableRows, rows of more than numbers; the digest of columns
     encoding.py      columns -> inputs of a network: an encoder for each kind of column, and what the training rows
                      tell it
     scaling.py       inputs that are plain numbers, scaled

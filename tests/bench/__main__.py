@@ -4,8 +4,6 @@ python -m tests.bench                     all cases
 python -m tests.bench cc digits           the cases whose names begin so
 python -m tests.bench --peers torch cnn0  beside PyTorch alone
 python -m tests.bench --isa avx2          all sides as on a processor without AVX-512
-python -m tests.bench program             the whole program on a file like the credit-card data: one network, and forty
-python -m tests.bench growth              how cost grows with width and rows, and memory
 python -m tests.bench --against ../old    another checkout's build and this one, in turn (growth's cases too)
 """
 
@@ -23,7 +21,7 @@ from nn.terminal.tables import table
 from nn.utils import NnError, UsageError, default_threads, processor_name, say
 
 from .compare import Side, compare
-from .pack_sides import PEERS
+from .sides import PEERS
 
 # What tells each side to use no more than an instruction set: nn, PyTorch and the MKL and oneDNN in it, NumPy's
 # OpenBLAS, JAX's compiler. They read it when they are loaded.
@@ -59,7 +57,7 @@ def main(
 
             result, show = measure(against, cases or [], threads, rounds), report
         else:
-            result, show = _result(cases or [], _names(peers), threads, seconds)
+            result, show = _comparison(select(cases or []), _names(peers), threads, seconds), _report
     except NnError as failure:
         say(f"bench: {failure}")
         sys.exit(failure.exit_code)
@@ -67,19 +65,6 @@ def main(
         print(json.dumps(result, allow_nan=False))
     else:
         show(result)
-
-
-def _result(cases: list[str], peers: list[str], threads: int, seconds: float):
-    """Measure; returns the result and the function that shows it."""
-    if "program" in cases:
-        from .program import measure, report
-
-        return measure(), report
-    if "growth" in cases:
-        from .growth import measure, report
-
-        return measure(peers, threads), report
-    return _comparison(select(cases), peers, threads, seconds), _report
 
 
 def limit_isa(name: str) -> None:

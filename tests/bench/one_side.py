@@ -1,6 +1,6 @@
 """One side of a comparison: the code that its process runs, in the folder of its checkout.
 
-    python -c CODE SIDE SECONDS_A_TURN THREADS      SIDE: of pack_sides.py, or `build` for the nn of this checkout
+    python -c CODE SIDE SECONDS_A_TURN THREADS      SIDE: of sides.py, or `build` for the nn of this checkout
 
 Lines on stdin ask («version», «cases», «start NAME», «turn»), lines of JSON answer. For a build only what every
 checkout has is used, so that old ones can be compared: `select`, `width_case`, `rows_case`, and `start` of a case.
@@ -30,7 +30,7 @@ class Build:
 
 def library():
     """Return the side of that name, None where it is not installed. It may use `THREADS` cores."""
-    from tests.bench.pack_sides import SIDES
+    from tests.bench.sides import SIDES
 
     if hasattr(os, "sched_setaffinity"):
         os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[:THREADS])

@@ -427,3 +427,7 @@ class Numpy:
             return None
         a, b = case.factors()
         return timed(lambda: a @ b), (a @ b)[checked_rows(case.m)], {}
+
+
+SIDES = {side.name: side for side in (Nn, Torch, Jax, Sklearn, Numpy)}
+PEERS = [name for name in SIDES if name != "nn"]

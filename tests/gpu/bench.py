@@ -2,8 +2,6 @@
 
     python tests/gpu/bench.py                    all cases on all sides
     python tests/gpu/bench.py digits cnn         the cases whose names begin so
-    python tests/gpu/bench.py --layers cnn0      the time of each layer, cuda and cudnn side by side
-    python tests/gpu/bench.py --packs            many networks at once, beside one after another
 
 A training step is what users write: rows gathered in a new order each epoch, forward, loss, backward, update. PyTorch
 runs as it is (eager), and with its step captured in a CUDA graph; JAX runs an epoch as one jitted scan. TF32 is off on
@@ -26,13 +24,12 @@ import tempfile
 import time
 from collections.abc import Iterator
 from concurrent.futures import ProcessPoolExecutor
-from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
 
 import numpy as np
 import typer
-from gpu_sides import LARGEST_CHECKED, OURS, SIDES, TRUTH, Ours, make, network
+from gpu_sides import LARGEST_CHECKED, OURS, SIDES, TRUTH, make, network
 
 from nn.study.bench import (
     CC,
@@ -65,12 +62,9 @@ CASES = [
     TrainStepCase("solar-giant-b1000", GIANT, 1000, 3),
     TrainStepCase("solar-cnn-b512", SOLAR_CNN, 512, 4),
 ]
-PACK_STEPS = [TrainStepCase("cc-b10", CC, 10, 2000, "sgd", 0.01), TrainStepCase("cc-b32-adam", CC, 32, 700)]
-PACK_NETWORKS, PACK_PEERS = (1, 132, 264, 1056), ("torch graph", "jax")
 FORWARD_ROWS = (1, 10_000)
 MEASUREMENTS = 7
 SECONDS = 1.0  # a side's time for one figure, first run aside
-LAYER_BATCHES = 50
 COMPILERS = 8  # processes that compile our kernels before anything is timed
 SIDE_SECONDS = 110.0  # a side may take for all its cases; what it has measured until then counts
 
@@ -217,64 +211,9 @@ def report(result: dict, sides: list[str]) -> None:
         table(headers, rows)
 
 
-def layers(names: list[str]) -> dict:
-    """Milliseconds of each layer, cuda and cudnn side by side: printed, and returned."""
-    result = {}
-    for case in chosen(names or ["cnn0", "solar-cnn"], "cudnn"):
-        times = {backend: Ours(backend).layer_times(case, LAYER_BATCHES) for backend in ("cuda", "cudnn")}
-        result[case.name] = times
-        rows = [
-            [
-                own["layer"],
-                *(f"{1e3 * each[f'{step}_ms']:.1f}" for step in ("forward", "backward") for each in (own, other)),
-            ]
-            for own, other in zip(*(times[backend]["layers"] for backend in ("cuda", "cudnn")), strict=True)
-        ]
-        rows.append(["batch", *(f"{1e3 * times[backend]['batch_ms']:.1f}" for backend in ("cuda", "cudnn")), "", ""])
-        headers = ["layer, us", "forward cuda", "cudnn", "backward cuda", "cudnn"]
-        table(headers, rows, f"{case.name}: medians of {LAYER_BATCHES} batches of {case.batch}")
-    return result
-
-
-def packs() -> dict:
-    """Nanoseconds of a network's step among others, and alone, orders of rows included: printed, and returned."""
-    result, rows = {}, []
-    for step in PACK_STEPS:
-        times = {"one by one": {"cuda": 1e9 * median_of(step.start("cuda").once)}}
-        for networks in PACK_NETWORKS:
-            at_once = {"cuda": replace(step, networks=networks).start("cuda").once}
-            at_once |= {side: once_of(*make(side).pack(step, networks), networks) for side in PACK_PEERS}
-            times[f"{networks} at once"] = {side: 1e9 * median_of(once) for side, once in at_once.items()}
-        result[step.name] = times
-        for how, of_sides in times.items():
-            shown = [f"{of_sides[side]:.1f}" if side in of_sides else "" for side in ("cuda", *PACK_PEERS)]
-            rows.append([f"{step.name}, {how}", *shown])
-    table(["step of a network, ns", "cuda", *PACK_PEERS], rows)
-    return result
-
-
-def once_of(run, batches: int, networks: int):
-    """Return a function that trains an epoch of all networks and returns the seconds of a network's step."""
-
-    def once() -> float:
-        began = time.perf_counter()
-        run()
-        return (time.perf_counter() - began) / batches / networks
-
-    return once
-
-
-def median_of(once) -> float:
-    """Of what some calls return, the first ones aside."""
-    once(), once()
-    return float(np.median([once() for _ in range(MEASUREMENTS)]))
-
-
 def command(
     cases: Annotated[list[str] | None, typer.Argument(help="Names of cases, or how they begin (all).")] = None,
     sides: Annotated[str, typer.Option(help="Which sides to measure, with commas.")] = ",".join(SIDES),
-    by_layer: Annotated[bool, typer.Option("--layers", help="Time each layer on cuda and cudnn instead.")] = False,
-    with_packs: Annotated[bool, typer.Option("--packs", help="Time many networks together instead.")] = False,
     json_file: Annotated[str | None, typer.Option("--json", help="A file for the figures.")] = None,
     side: Annotated[str | None, typer.Option(hidden=True)] = None,
     folder: Annotated[Path | None, typer.Option(hidden=True)] = None,
@@ -284,11 +223,8 @@ def command(
         for figure in measure(side, cases or [], folder):
             print(json.dumps(figure), flush=True)
         return
-    if with_packs or by_layer:
-        result = packs() if with_packs else layers(cases or [])
-    else:
-        result = compare(cases or [], sides.split(","))
-        report(result, sides.split(","))
+    result = compare(cases or [], sides.split(","))
+    report(result, sides.split(","))
     if json_file:
         Path(json_file).write_text(json.dumps(result, indent=1))
 

@@ -11,7 +11,6 @@ from __future__ import annotations
 import functools
 import os
 import sys
-from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -118,17 +117,6 @@ class Ours:
             outputs.append(engine.predict(engine.load(x)))
         return gradients, outputs
 
-    def layer_times(self, case: TrainStepCase, batches: int) -> dict:
-        """The figures of `--profile`."""
-        from nn.watch.profile import layer_times
-
-        engine = self.engine(case)
-        engine.record(batches)
-        settings = EpochSettings(optimizer=case.optimizer, batch=case.batch, rates=[0.0] * 9, seed=0)
-        rows = batches * case.batch
-        engine.epoch(engine.load(*rows_of(case, rows)), np.arange(rows), settings, engine.progress())
-        return layer_times(engine.layers, case.batch, engine.recorded())
-
 
 class Torch:
     """PyTorch, eager or with its step captured in a CUDA graph."""
@@ -202,42 +190,6 @@ class Torch:
 
         return run, batches
 
-    def pack(self, case: TrainStepCase, networks: int):
-        """As `epoch` of several dense networks, each with an order of its own: batched products, fused updates."""
-        torch, loss_of, layers = self.torch, self.loss_of(case), network(case).layers
-        batches = min(case.batches, EAGER_BATCHES)
-        x, y = self.tensors(case, *rows_of(case, batches * case.batch))
-        stacked = [torch.from_numpy(a).cuda().expand(networks, *a.shape).clone() for a in parameters_of(case)]
-        for parameter in stacked:
-            parameter.requires_grad_()
-        if case.optimizer == "adam":
-            optimizer = torch.optim.Adam(stacked, lr=case.learning_rate, capturable=True, fused=True)
-        else:
-            optimizer = torch.optim.SGD(stacked, lr=case.learning_rate, fused=True)
-        rows = torch.zeros((networks, case.batch), dtype=torch.int64, device="cuda")
-
-        def step():
-            optimizer.zero_grad(set_to_none=True)
-            out = x[rows]
-            for layer, weight, bias in zip(layers, stacked[::2], stacked[1::2], strict=True):
-                out = torch.baddbmm(bias[:, None], out, weight.transpose(1, 2))
-                if layer is not layers[-1]:
-                    out = getattr(torch, layer.activation)(out)
-            loss = loss_of(out.flatten(0, 1), y[rows].flatten(0, 1)) * networks  # the sum of the networks' mean losses
-            loss.backward()
-            optimizer.step()
-
-        graph, _ = self.captured(step)
-
-        def run():
-            orders = torch.rand((networks, len(x)), device="cuda").argsort(1)
-            for batch_rows in orders.split(case.batch, 1):
-                rows.copy_(batch_rows)
-                graph.replay()
-            torch.cuda.synchronize()
-
-        return run, batches
-
     def forward(self, case: TrainStepCase, rows: int):
         torch, model = self.torch, self.network(case, with_output=True).eval()
         x, _ = self.tensors(case, *rows_of(case, rows))
@@ -283,12 +235,8 @@ class Jax:
         return [self.jax.numpy.asarray(array) for array in arrays]
 
     def epoch(self, case: TrainStepCase):
-        return self.pack(case, 1)
-
-    def pack(self, case: TrainStepCase, networks: int):
-        """As `epoch` of several networks, each with an order of its own."""
         parameters, rows = self.arrays(*parameters_of(case)), self.arrays(*rows_of(case, case.rows))
-        return self.side.epochs(replace(case, networks=networks), network(case), parameters, *rows), case.batches
+        return self.side.epochs(case, network(case), parameters, *rows), case.batches
 
     def forward(self, case: TrainStepCase, rows: int):
         layers, parameters = network(case).layers, self.arrays(*parameters_of(case))

@@ -19,8 +19,7 @@ from tests.bench.__main__ import ISAS, limit_isa  # noqa: E402 - of the checkout
 from tests.bench.against import geometric_mean, measure  # noqa: E402
 from tests.bench.compare import MEMORY_TARGET, TARGETS  # noqa: E402
 from tests.bench.growth import WIDTHS, width_case  # noqa: E402
-from tests.bench.pack_sides import SIDES  # noqa: E402
-from tests.bench.sides import Nn, needed_bytes  # noqa: E402
+from tests.bench.sides import SIDES, Nn, needed_bytes  # noqa: E402
 from tests.bench.truth import error, truth  # noqa: E402
 
 TRAINING = [case for case in CASES if isinstance(case, TrainStepCase) and case.networks == 1]
@@ -164,7 +163,7 @@ def test_another_build_must_be_a_checkout_and_a_case_known(tmp_path):
         measure(str(REPOSITORY), ["solr"], 1, 1)
 
 
-@pytest.mark.parametrize("name", ["nn", "nn-alone", "torch-vmap", "torch-batched", "jax"])
+@pytest.mark.parametrize("name", ["nn", "jax"])
 def test_sides_that_train_several_networks_compute_the_true_gradients(name):
     try:
         side = SIDES[name]()
@@ -174,4 +173,3 @@ def test_sides_that_train_several_networks_compute_the_true_gradients(name):
     once, gradients, _ = side.start(case)
     assert once() > 0
     assert gradients is None or error(gradients, truth(case)) < 1e-5  # float32
-    assert SIDES["nn-alone"]().start(SMALL[0]) is None
