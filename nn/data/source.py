@@ -52,12 +52,10 @@ def data_files(path: str) -> list[str]:
     with readable():
         if os.path.isdir(path):
             return _tables_in(path) or [path]
-        if os.path.exists(path):
+        if os.path.exists(path) or ("," not in path and database_of(path)[1]):
             return [path]
         if path == STANDARD_INPUT:
             return [standard_input()]
-        if "," not in path and database_of(path)[1]:
-            return [path]
         if "," in path:
             names = path.split(",")
             if not all(names):
@@ -131,10 +129,9 @@ def relative_to(folder: str | os.PathLike, path: str) -> str:
 
 def short_name(path: str) -> str:
     """Return the name that a line about the data gives it: the file's name; of several the first and their number."""
-    files = [path] if os.path.exists(path) else without_secrets(path).split(",")
-    more = f" and {len(files) - 1} more" if len(files) > 1 else ""
-    first = files[0].partition("?")[0] if is_uri(files[0]) else files[0]
-    return os.path.basename(first.rstrip("/")) + more
+    first, *more = [path] if os.path.exists(path) else without_secrets(path).split(",")
+    first = first.partition("?")[0] if is_uri(first) else first
+    return os.path.basename(first.rstrip("/")) + (f" and {len(more)} more" if more else "")
 
 
 def local(path: str) -> str:
@@ -158,9 +155,16 @@ class Files:
     def sha256(self) -> str | None:
         """The SHA-256 of a file, as hexadecimal text; of several, that of their digests in order; taken when it is
         first asked for. None if one of them has changed, or is gone, since `paths` were looked at."""
-        digests = list(map(_digest, self.paths, self._states))
-        if None in digests:
-            return None
+        digests = []
+        for path, state in zip(self.paths, self._states, strict=True):
+            if isinstance(path, Fetched) and path != STANDARD_INPUT:
+                digests.append(hashlib.sha256(" ".join(map(str, state)).encode()).hexdigest())
+                continue
+            try:
+                digests.append(sha256_file(local(path)))
+                self.check()
+            except (OSError, InputNotFound, DataError):
+                return None
         return digests[0] if len(digests) == 1 else hashlib.sha256(b"".join(map(bytes.fromhex, digests))).hexdigest()
 
     def read_with(self, read: Callable[[], Table]) -> Table:
@@ -176,13 +180,8 @@ class Files:
         """Return the error for a file that has changed."""
         return DataError(f"{path}: changed while it was read, expected the same rows throughout; start again")
 
-    def __reduce__(self):
-        return digest_text, (self.sha256,)
-
-
-def digest_text(digest: str | Files | None) -> str | None:
-    """Return a digest as text, taken if that was not asked for before; None: there is none."""
-    return digest.sha256 if isinstance(digest, Files) else digest
+    def __getstate__(self) -> dict:
+        return {"sha256": self.sha256}  # as far as another process knows the files
 
 
 def check_same_columns(path: str, names: list[str], first_path: str, first_names: list[str]) -> None:
@@ -207,17 +206,6 @@ def _state(path: str) -> tuple:
     with readable(path):
         facts = os.stat(path)
     return facts.st_size, facts.st_mtime_ns
-
-
-def _digest(path: str, state: tuple) -> str | None:
-    """Return the SHA-256 of a file, or, of one that lies elsewhere, of its state; None if it has changed since."""
-    if isinstance(path, Fetched) and path != STANDARD_INPUT:
-        return hashlib.sha256(" ".join(map(str, state)).encode()).hexdigest()
-    try:
-        digest = sha256_file(local(path))
-        return digest if _state(path) == state else None
-    except (OSError, InputNotFound):
-        return None
 
 
 class Source:
@@ -254,11 +242,6 @@ class Source:
             ) from error
         except OSError as error:
             raise InputNotFound(f"{self.path}: cannot read: {os_reason(error)}") from error
-
-    def tell(self) -> int:
-        """Return the bytes read so far of a file that is not packed."""
-        with readable(self.path):
-            return self._file.tell()
 
     def __enter__(self) -> Source:
         return self
