@@ -29,7 +29,6 @@ from .column import (
     Table,
     Wanted,
     date_in,
-    empty_columns,
     is_coarse,
     number_in,
     settled,
@@ -194,8 +193,7 @@ class CsvSource:
 
 
 def _are_coarse(columns: Iterable[Column]) -> bool:
-    bounds = [(column.low, column.high) for column in columns]
-    return bool(bounds) and is_coarse(*zip(*bounds, strict=True))
+    return is_coarse(*np.array([(column.low, column.high) for column in columns]).reshape(-1, 2).T)
 
 
 def _kind_of(column: Column) -> str:
@@ -359,9 +357,9 @@ class CsvReader:
         self._csv, self._memory, self._reads, self._several = ffi.new("struct csv *"), {}, wanted.reads, several
         self._csv.columns, self._gap_memory = head.width, {}
         self._csv.gaps = self._gaps = _gaps(wanted.missing, self._gap_memory)
-        self._full_rows, self._rest = 0, b""  # rest: of a row whose quotes were open at the end of the text
-        self._begin_file(head)
-        self._spans = [self._span(0)]
+        self._full_rows, self._rest = 0, b""  # rest: the front of a row whose end is still to come
+        self._spans: list[Span] = []
+        self.begin(head)
         self._fill_struct(wanted)
         self._types = {"matrix": wanted.dtype, "doubles": "float64", "codes": "int32"}
         widest = max(len(places) * np.dtype(self._types[name]).itemsize for name, places in self._places.items())
@@ -388,43 +386,49 @@ class CsvReader:
         csv.words = self._c_words = ffi.new("struct csv_words[]", csv.columns)
         self._words: dict[int, _Words] = {}
 
-    def _begin_file(self, head: Head) -> None:
-        self._head, csv = head, self._csv
-        csv.separator, csv.point = head.separator.encode(), (head.point or ".").encode()
-        csv.first_line, csv.line = head.first_line, 0
-
     @property
     def rows(self) -> int:
         """Return the number of rows that were read."""
         return self._full_rows + self._csv.rows
 
-    def _span(self, at: int) -> Span:
-        return Span(at, self._head.first_line, 1, self._head.path if self._several else None)
-
     def begin(self, head: Head) -> None:
-        """Continue with the rows of another file."""
+        """Go on with the rows of a file."""
         self._end_span()
-        self._begin_file(head)
-        self._spans.append(self._span(self.rows))
+        self._head, csv = head, self._csv
+        csv.separator, csv.point = head.separator.encode(), (head.point or ".").encode()
+        csv.first_line, csv.line = head.first_line, 0
+        self._spans.append(Span(self.rows, head.first_line, 1, head.path if self._several else None))
 
     def _end_span(self) -> None:
-        span = self._spans[-1]
-        rows = self.rows - span.at
-        span.has_blank_lines = rows > 0 and self._csv.row_line != span.line + rows - 1
+        for span in self._spans[-1:]:
+            rows = self.rows - span.at
+            span.has_blank_lines = rows > 0 and self._csv.row_line != span.line + rows - 1
 
     def read_blocks(self, blocks: Iterable[bytes]) -> None:
         """Take in a file, or a piece of it. Raises DataError."""
-        for text in _whole_lines(blocks, self._head.path):
+        for text in blocks:
             self.read(text)
-        self._end_file()
+        self.read(b"", is_end=True)
+        if self._rest:
+            raise open_quote(self._head.path, self._csv.row_line)
 
-    def read(self, text: bytes | memoryview, is_enough: bool = False) -> None:
-        """Take in the next lines of the file; is_enough: no more rows than one block of memory takes."""
-        csv = self._csv
-        text = self._rest + bytes(text) if self._rest else text
-        at = 3 if csv.line == 0 < csv.first_line and text[:3] == BYTE_ORDER_MARK else 0
+    def read(self, text: bytes, is_enough: bool = False, is_end: bool = False) -> None:
+        """Take in the next bytes of the file. is_enough: no more rows than one block of memory takes; is_end: the last
+        line is whole."""
+        at = 0
+        if self._rest:  # of the text only a line that goes over its beginning is copied
+            at = text.find(b"\n") + 1 or len(text)
+            self._take_in(self._rest + text[:at], 0, is_enough, is_end)
+            if self._rest:
+                text, at = self._rest + text[at:], 0
+        self._take_in(text, at, is_enough, is_end)
+
+    def _take_in(self, text: bytes, at: int, is_enough: bool, is_end: bool) -> None:
+        csv, stop = self._csv, len(text) if is_end else text.rfind(b"\n") + 1
+        if csv.line == 0 < csv.first_line and text[:3] == BYTE_ORDER_MARK:
+            at = min(3, stop)
         buffer = ffi.from_buffer(text)
-        while (result := lib.csv_read(csv, buffer + at, len(text) - at)) not in (lib.CSV_OK, lib.CSV_OPEN):
+        while (result := lib.csv_read(csv, buffer + at, stop - at)) not in (lib.CSV_OK, lib.CSV_OPEN):
             if result == lib.CSV_FULL:
                 if is_enough and csv.rows:
                     return
@@ -432,14 +436,11 @@ class CsvReader:
             elif result == lib.CSV_RAGGED or not self._make_room_for_words():
                 raise self._failure(result)
             at += csv.used
-        self._rest = bytes(text[at + csv.used :])
-        if len(self._rest) > _LONGEST_ROW:
-            self._end_file()
-
-    def _end_file(self) -> None:
-        """Check that the last row was whole. Raises DataError."""
-        if self._rest:
-            raise open_quote(self._head.path, self._csv.row_line)
+        self._rest = text[at + csv.used :]
+        if len(self._rest) > LONGEST_LINE and b"\n" not in self._rest:
+            raise too_long(self._head.path)
+        if len(self._rest) > _LONGEST_ROW and result == lib.CSV_OPEN:
+            raise open_quote(self._head.path, csv.row_line)
 
     def _make_room(self) -> None:
         csv = self._csv
@@ -466,7 +467,8 @@ class CsvReader:
         numbers = [*self._places["matrix"], *self._places["doubles"]]
         words = {place: words.texts() for place, words in self._words.items() if place in self._places["codes"]}
         odd = {place: words.odd() for place, words in self._words.items() if place in numbers}
-        columns = empty_columns(self._reads, words, odd)
+        nothing = np.empty(0)
+        columns = {p: Column(kind, nothing, words.get(p, []), odd.get(p, {})) for p, kind in self._reads.items()}
         for place, low, high in zip(numbers, self._low.tolist(), self._high.tolist(), strict=True):
             columns[place].low, columns[place].high = low, high
         rows = Rows(count, arrays, self._places, columns, self._spans, csv.line, csv.row_line)
@@ -485,21 +487,6 @@ class CsvReader:
             f"{row}, {head.column(csv.column)}: found one text more, expected not more than {MAX_WORDS} different "
             f"texts in a column; leave the column out with --drop"
         )
-
-
-def _whole_lines(blocks: Iterable[bytes], path: str) -> Iterator[bytes | memoryview]:
-    """Yield the same text, cut behind ends of lines; only lines that go over the end of a block are copied."""
-    rest = b""
-    for block in blocks:
-        first, last = block.find(b"\n") + 1 if rest else 0, block.rfind(b"\n") + 1
-        if rest and len(rest) + (first or len(block)) > LONGEST_LINE:
-            raise too_long(path)
-        if rest and last:
-            yield rest + block[:first]
-        yield memoryview(block)[first:last]
-        rest = block[last:] if last else rest + block
-    if rest:
-        yield rest
 
 
 # -- one file ------------------------------------------------------------------------------------------------
