@@ -298,30 +298,13 @@ def _add_odd(odd: dict[str, Odd], word: str, more: Odd, start: int = 0) -> None:
         known.rows += more.rows
 
 
-class GrowingRows:
-    """Rows whose number is not known yet: blocks of an array, which is copied to a longer one where it is full."""
-
-    def __init__(self, columns: int, dtype: str, block_rows: int):
-        self._block_rows, self._used = block_rows, 0
-        self._rows = np.empty((0, columns), dtype)
-
-    def new_block(self) -> np.ndarray:
-        """Return a new block (block_rows, columns) of zeros to be filled; those before may move."""
-        first, self._used = self._used, self._used + self._block_rows
-        self._make_room(self._used)
-        return self._rows[first : self._used]
-
-    def _make_room(self, rows: int) -> None:
-        if rows > len(self._rows):
-            longer = new_rows((max(rows, len(self._rows) * 3 // 2), self._rows.shape[1]), self._rows.dtype)
-            longer[: len(self._rows)] = self._rows
-            self._rows = longer
-
-    def joined(self, rows: int) -> np.ndarray:
-        """Return the first `rows` rows as one array, which are given away."""
-        self._make_room(rows)
-        joined, self._rows = self._rows[:rows], self._rows[:0].copy()
-        return joined
+def _with_room(rows: np.ndarray, count: int) -> np.ndarray:
+    """Return an array of at least `count` rows that begins with these: itself, or a longer copy."""
+    if count <= len(rows):
+        return rows
+    longer = new_rows((max(count, len(rows) * 3 // 2), rows.shape[1]), rows.dtype)
+    longer[: len(rows)] = rows
+    return longer
 
 
 @dataclass
@@ -361,14 +344,10 @@ class CsvReader:
         self._spans: list[Span] = []
         self.begin(head)
         self._fill_struct(wanted)
-        self._types = {"matrix": wanted.dtype, "doubles": "float64", "codes": "int32"}
-        widest = max(len(places) * np.dtype(self._types[name]).itemsize for name, places in self._places.items())
+        types = {"matrix": wanted.dtype, "doubles": "float64", "codes": "int32"}
+        self._arrays = {name: np.empty((0, len(self._places[name])), kind) for name, kind in types.items()}
+        widest = max(array.itemsize * array.shape[1] for array in self._arrays.values())
         self._block_rows = rows or max(1, _BLOCK_BYTES // max(1, widest))
-        self._blocks = {
-            name: GrowingRows(len(places), self._types[name], self._block_rows)
-            for name, places in self._places.items()
-            if places
-        }
 
     def _fill_struct(self, wanted: Wanted) -> None:
         """Fill in the C reader's struct for these columns, without memory for rows."""
@@ -445,8 +424,9 @@ class CsvReader:
     def _make_room(self) -> None:
         csv = self._csv
         self._full_rows += csv.rows
-        for member, blocks in self._blocks.items():
-            _point(csv, self._memory, **{member: blocks.new_block()})
+        for member, array in self._arrays.items():
+            self._arrays[member] = array = _with_room(array, self._full_rows + self._block_rows)
+            _point(csv, self._memory, **{member: array[self._full_rows :]})
         csv.rows, csv.capacity = 0, self._block_rows
 
     def _make_room_for_words(self) -> bool:
@@ -460,10 +440,8 @@ class CsvReader:
         self._end_span()
         count, csv = self.rows, self._csv
         self._memory.clear()  # the blocks among it
-        arrays = {
-            name: self._blocks[name].joined(count + more) if places else np.empty((count + more, 0), self._types[name])
-            for name, places in self._places.items()
-        }
+        arrays = {name: _with_room(array, count + more)[: count + more] for name, array in self._arrays.items()}
+        self._arrays.clear()
         numbers = [*self._places["matrix"], *self._places["doubles"]]
         words = {place: words.texts() for place, words in self._words.items() if place in self._places["codes"]}
         odd = {place: words.odd() for place, words in self._words.items() if place in numbers}

@@ -141,12 +141,8 @@ def pandas_block(series) -> Column:
 
 
 def json_lines(path: str) -> Opened:
-    """Open a file of JSON lines, an object each. Raises DataError."""
-    return _columns_of(_json_rows(path))
-
-
-def _json_rows(path: str) -> list[dict]:
-    """Return the objects of a file. Raises DataError for another line, and if the memory does not suffice for them."""
+    """Open a file of JSON lines, an object each. Raises DataError for another line, and if the memory does not suffice
+    for them."""
     blocks, size = [], 0
     for block in read_blocks(path):
         blocks.append(block)
@@ -158,7 +154,7 @@ def _json_rows(path: str) -> list[dict]:
     if rows is None:
         bad = (number for number, line in enumerate(lines, 1) if _objects(line) is None)
         raise DataError(f"{path}, line {next(bad, 1)}: no JSON object, expected one on each line; correct the line")
-    return rows
+    return _columns_of(rows)
 
 
 def _objects(text: str) -> list[dict] | None:

@@ -13,6 +13,7 @@ import zlib
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from functools import cached_property
+from pathlib import Path
 
 import numpy as np
 
@@ -82,17 +83,11 @@ def database_of(path: str) -> tuple[str, str | None]:
 
 def _tables_in(folder: str) -> list[str]:
     """Return the tables of a folder; none where there are images in its folders, which are classes then."""
-    with os.scandir(folder) as entries:
-        entries = [entry for entry in entries if not entry.name.startswith(".")]
-    tables = [entry.path for entry in entries if entry.name.lower().endswith(TABLE_SUFFIXES) and entry.is_file()]
-    if not tables or any(_has_image(entry.path) for entry in entries if entry.is_dir()):
-        return []
-    return sorted(tables, key=_by_number)
-
-
-def _has_image(folder: str) -> bool:
-    with os.scandir(folder) as entries:
-        return any(entry.name.lower().endswith(IMAGE_SUFFIXES) for entry in entries)
+    entries = [entry for entry in Path(folder).iterdir() if not entry.name.startswith(".")]
+    tables = [entry for entry in entries if entry.name.lower().endswith(TABLE_SUFFIXES) and entry.is_file()]
+    beside = (file for entry in entries if tables and entry.is_dir() for file in entry.iterdir())
+    has_image = any(file.suffix.lower() in IMAGE_SUFFIXES for file in beside)
+    return [] if has_image else sorted(map(str, tables), key=_by_number)
 
 
 def _by_number(path: str) -> list:
