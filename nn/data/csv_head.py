@@ -191,10 +191,11 @@ def too_long(path: str) -> DataError:
 
 
 class Cell(NamedTuple):
-    """A field of the first rows: its text without quotes and blanks, and whether it is a number."""
+    """A field of the first rows, without quotes and blanks; kind: number, truth, date, written (as people write numbers
+    and dates) or text."""
 
     text: str
-    is_number: bool
+    kind: str
 
 
 def decoded(text: bytes) -> str:
@@ -220,7 +221,12 @@ class FirstRows:
         rows, self.separator = split(text, separator, most, places), separator
         rows = rows[(np.cumsum(rows["fields"]) <= _HEAD_FIELDS) | (np.arange(len(rows)) < 2)]
         self.lines, self.counts = rows["line"].tolist(), rows["fields"].tolist()
-        cells = iter(_cells(text, places[: sum(self.counts)]))
+        cells = []
+        for start, stop, doubled, is_number in places[: sum(self.counts)].tolist():
+            field = decoded(text[start:stop])
+            field = field.replace('""', '"') if doubled else field
+            cells.append(Cell(field, "number" if is_number else _kind_of(field)))
+        cells = iter(cells)
         self.rows = [list(islice(cells, count)) for count in self.counts]
 
     def columns_below(self, row: int = 0) -> list[ColumnBelow]:
@@ -247,7 +253,7 @@ class ColumnBelow:
     def __init__(self, cells: list[Cell]):
         self.cells = [cell for cell in cells if cell.text not in GAPS]
         self.words = {cell.text for cell in self.cells}
-        kinds = Counter(map(_kind_of, self.cells)).most_common(1)
+        kinds = Counter(cell.kind for cell in self.cells).most_common(1)
         self.kind = next((kind if count >= 0.95 * len(self.cells) else "text" for kind, count in kinds), None)
 
 
@@ -263,14 +269,6 @@ def split(text: bytes, separator: str, most: int, places: np.ndarray = _NO_PLACE
 def field_counts(text: bytes, separator: str) -> list[int]:
     """Return the numbers of fields of the first rows."""
     return split(text, separator, _SPLIT_ROWS)["fields"].tolist()
-
-
-def _cells(text: bytes, places: np.ndarray) -> list[Cell]:
-    found = []
-    for start, stop, doubled, is_number in places.tolist():
-        field = decoded(text[start:stop])
-        found.append(Cell(field.replace('""', '"') if doubled else field, bool(is_number)))
-    return found
 
 
 # -- separator -----------------------------------------------------------------------------------------------
@@ -289,7 +287,7 @@ def separator_of(text: bytes) -> str:
 
 def _share_typed(text: bytes, separator: str) -> float:
     cells = [cell for row in FirstRows(text, separator, _SPLIT_ROWS).rows for cell in row]
-    return sum(cell.text in GAPS or _kind_of(cell) != "text" for cell in cells) / len(cells)
+    return sum(cell.text in GAPS or cell.kind != "text" for cell in cells) / len(cells)
 
 
 # -- header --------------------------------------------------------------------------------------------------
@@ -321,15 +319,14 @@ def _are_names(rows: FirstRows) -> bool:
         if is_first or any(are_no_counts):
             return True
     known = [(cell, below) for cell, below in columns if cell.text not in GAPS and re.search(r"\w", cell.text)]
-    evidence = 0.0 if any(cell.is_number for cell, _ in known) else 0.25
+    evidence = 0.0 if any(cell.kind == "number" for cell, _ in known) else 0.25
     for cell, below in known:
-        own = _kind_of(cell)
         if below.kind == "text":
             repeat = 2 * len(below.words) <= len(below.cells)
-            evidence += -1.0 if cell.text in below.words else 0.5 * (repeat and own != "number")
-        elif below.kind and own != "number":
-            evidence += -1.0 if own == below.kind else 1.0
-    above = [cell.text for cell, below in columns if cell.is_number and below.kind == "number"]
+            evidence += -1.0 if cell.text in below.words else 0.5 * (repeat and cell.kind != "number")
+        elif below.kind and cell.kind != "number":
+            evidence += -1.0 if cell.kind == below.kind else 1.0
+    above = [cell.text for cell, below in columns if cell.kind == "number" and below.kind == "number"]
     return evidence > (0.9 * bool(above) if _count(above) else len(above))
 
 
@@ -345,17 +342,13 @@ def _is_second_header(rows: FirstRows) -> bool:
     pairs = zip(rows.rows[1], rows.columns_below(1), strict=True) if is_full else ()
     typed = [(cell, below) for cell, below in pairs if cell.text and below.kind in ("number", "date")]
     return len(typed) > 1 and all(
-        _kind_of(cell) in ("text", "written") and cell.text not in below.words | _ABSENT for cell, below in typed
+        cell.kind in ("text", "written") and cell.text not in below.words | _ABSENT for cell, below in typed
     )
 
 
-def _kind_of(cell: Cell) -> str:
-    """Return number, truth, date, written (as people write numbers and dates) or text."""
-    return "number" if cell.is_number else _kind_of_text(cell.text)
-
-
 @lru_cache(1 << 12)
-def _kind_of_text(text: str) -> str:
+def _kind_of(text: str) -> str:
+    """Return the kind of a field that is no number as C reads it."""
     if _COMMA.fullmatch(text):
         return "number"
     if text.lower() in TRUTHS:
