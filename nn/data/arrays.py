@@ -14,6 +14,7 @@ import sys
 import zipfile
 import zlib
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -21,7 +22,7 @@ import numpy as np
 from ..utils import DataError, InputNotFound, NnError, log, needs_package, sha256_file
 from .column import Targets, is_coarse, unicode_text
 from .records import check_left, in_rows, new_rows
-from .source import DEFLATE_RATIO, IMAGE_SUFFIXES, Source, fill, read_blocks, readable
+from .source import BLOCK, DEFLATE_RATIO, IMAGE_SUFFIXES, Source, fill, readable
 from .typed import Opened, array_block
 
 IDX_TYPES = {0x08: "u1", 0x09: "i1", 0x0B: ">i2", 0x0C: ">i4", 0x0D: ">f4", 0x0E: ">f8"}
@@ -280,11 +281,15 @@ def _label_targets(place: str, labels: np.ndarray) -> Targets:
 
 def read_cifar(path: str, dtype: str, labelled: bool) -> Arrays:
     """Read images (rows, 3, 32, 32) uint8."""
-    with Source(path) as source:
-        if not source.is_gzip:
-            _check_records(path, source.most)  # before a large file of another kind is read
-    data = b"".join(read_blocks(path))
-    _check_records(path, len(data))
+    with Source(path) as source:  # a large file of another kind is not read
+        is_read = source.is_gzip or source.most % CIFAR_RECORD == 0
+        data = b"".join(iter(partial(source.read, BLOCK), b"")) if is_read else b""
+    size = len(data) if is_read else source.most
+    if size % CIFAR_RECORD:
+        raise DataError(
+            f"{path}: {size} bytes, expected whole CIFAR-10 records of {CIFAR_RECORD}; the file "
+            f"is cut or in another format"
+        )
     labels, pixels = np.split(np.frombuffer(data, np.uint8).reshape(-1, CIFAR_RECORD), [1], axis=1)
     if labels.max() >= CIFAR_CLASSES:
         first = int(np.argmax(labels >= CIFAR_CLASSES))
@@ -293,15 +298,6 @@ def read_cifar(path: str, dtype: str, labelled: bool) -> Arrays:
             f"is damaged or not a CIFAR-10 binary"
         )
     return _of_files(in_rows(pixels).reshape(-1, *CIFAR_SHAPE), _label_targets(path, labels), path)
-
-
-def _check_records(path: str, size: int) -> None:
-    """Raise DataError unless the size is that of whole records."""
-    if size % CIFAR_RECORD:
-        raise DataError(
-            f"{path}: {size} bytes, expected whole CIFAR-10 records of {CIFAR_RECORD}; the file "
-            f"is cut or in another format"
-        )
 
 
 # -- folders -------------------------------------------------------------------------------------------------

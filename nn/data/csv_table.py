@@ -470,13 +470,6 @@ class CsvReader:
 # -- one file ------------------------------------------------------------------------------------------------
 
 
-def _cuts(file: int, size: int, pieces: int) -> list[int]:
-    """Return where the pieces begin, and the end; each begins behind the end of a line."""
-    starts = [piece * size // pieces for piece in range(1, pieces)]
-    ends = [(at, os.pread(file, BLOCK, at).find(b"\n") + 1) for at in starts]
-    return sorted({0, size, *(at + behind for at, behind in ends if behind)})
-
-
 def _blocks(file: int, start: int, stop: int, failures: list[bool]) -> Iterator[bytes]:
     """Yield the bytes [start, stop) of an open file, fewer where it has become shorter or another piece has failed."""
     while start < stop and not failures and (block := os.pread(file, min(BLOCK, stop - start), start)):
@@ -486,7 +479,10 @@ def _blocks(file: int, start: int, stop: int, failures: list[bool]) -> Iterator[
 
 def _read_pieces(head: Head, wanted: Wanted, file: int, size: int) -> Rows | None:
     """Return all rows of an open file, read by a thread a piece; None if that cannot be done, or is not worth it."""
-    cuts = _cuts(file, size, min(default_threads(), size // _PIECE_BYTES)) if size >= 2 * _PIECE_BYTES else []
+    pieces = min(default_threads(), size // _PIECE_BYTES)
+    starts = [piece * size // pieces for piece in range(1, pieces)]
+    ends = [(at, os.pread(file, BLOCK, at).find(b"\n") + 1) for at in starts]
+    cuts = sorted({0, size, *(at + behind for at, behind in ends if behind)})
     if len(cuts) < 3:
         return None
     failures: list[bool] = []

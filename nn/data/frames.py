@@ -13,9 +13,8 @@ from ..utils import DataError
 from .arrow import arrow_block
 from .column import Column
 from .records import fits
-from .source import read_blocks
+from .source import pyarrow, read_blocks
 from .typed import Opened, TypedSource, array_block, objects, recoded, times
-from .uris import pyarrow
 
 TARGET = "target"  # the name of targets that have none
 
