@@ -29,6 +29,7 @@ from .column import (
     Table,
     Wanted,
     date_in,
+    empty_columns,
     is_coarse,
     number_in,
     settled,
@@ -445,8 +446,7 @@ class CsvReader:
         numbers = [*self._places["matrix"], *self._places["doubles"]]
         words = {place: words.texts() for place, words in self._words.items() if place in self._places["codes"]}
         odd = {place: words.odd() for place, words in self._words.items() if place in numbers}
-        nothing = np.empty(0)
-        columns = {p: Column(kind, nothing, words.get(p, []), odd.get(p, {})) for p, kind in self._reads.items()}
+        columns = empty_columns(self._reads, words, odd)
         for place, low, high in zip(numbers, self._low.tolist(), self._high.tolist(), strict=True):
             columns[place].low, columns[place].high = low, high
         rows = Rows(count, arrays, self._places, columns, self._spans, csv.line, csv.row_line)
