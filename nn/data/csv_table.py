@@ -97,10 +97,7 @@ class CsvSource:
     def _table(self, wanted: Wanted) -> Table:
         stored = self._stored(wanted)
         rows = self._rows(stored)
-        columns, is_split_by_semicolon = rows.columns, self._head.separator == ";"
-        if is_split_by_semicolon and not self._head.point and any(_other_number(c.odd, ".") for c in columns.values()):
-            self._agree_on_point(",")  # the first decimal comma comes late
-            return self._table(wanted)
+        columns = rows.columns
         guessed = [place for place, kind in wanted.reads.items() if kind is None and place not in wanted.raw]
         texts = {
             place
@@ -109,8 +106,9 @@ class CsvSource:
         }
         if texts:
             columns |= self._rows(replace(stored, reads=dict.fromkeys(sorted(texts), "text"))).columns
-        if is_split_by_semicolon:
-            self._check_point(columns, guessed, rows.spans)
+        if self._head.separator == ";" and self._has_late_comma(columns, guessed, rows.spans):
+            self._agree_on_point(",")
+            return self._table(wanted)
         for place in guessed:
             if columns[place].reads == "text":
                 least = 1.0 if place in wanted.pure else MOSTLY
@@ -159,19 +157,24 @@ class CsvSource:
         for head in self._heads:
             head.point = head.point or point
 
-    def _check_point(self, columns: dict[int, Column], guessed: list[int], spans: list[Span]) -> None:
-        """Raise DataError for a decimal comma among decimal points, or the other way round."""
+    def _has_late_comma(self, columns: dict[int, Column], guessed: list[int], spans: list[Span]) -> bool:
+        """Return whether a decimal comma stands where the first rows have no decimals. Raises DataError for one among
+        decimal points, or the other way round."""
         head = self._head
         for place, column in columns.items():
             word = _other_number(column.odd or (column.words if place in guessed else []), head.point or ".")
-            if word is not None:
-                codes = column.values
-                first = column.odd[word].first if column.odd else int(np.argmax(codes == column.words.index(word)))
-                row, name = Table({}, codes, [], spans).row(first), "comma" if head.point == "," else "point"
-                raise DataError(
-                    f'{self.path}, {row}, {head.column(place)}: found "{shortened(word)}", expected a decimal {name} '
-                    f"as in the other numbers; write all numbers one way"
-                )
+            if word is None:
+                continue
+            if not head.point:
+                return True
+            codes = column.values
+            first = column.odd[word].first if column.odd else int(np.argmax(codes == column.words.index(word)))
+            row, name = Table({}, codes, [], spans).row(first), "comma" if head.point == "," else "point"
+            raise DataError(
+                f'{self.path}, {row}, {head.column(place)}: found "{shortened(word)}", expected a decimal {name} '
+                f"as in the other numbers; write all numbers one way"
+            )
+        return False
 
     # -- rows ------------------------------------------------------------------------------------------------
 
