@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections import Counter
+from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import islice
@@ -52,7 +54,7 @@ class Head:
 
     path: str
     names: list[str] | None  # of the columns, if there is a header
-    first_row: list[str]
+    rows: list[list[Cell]]  # the first ones below the header
     first_line: int  # line of the file, counted from 1, at which the rows begin
     separator: str = ","
     point: str | None = None  # within the first numbers, between semicolons: perhaps a comma; None: there is none
@@ -65,7 +67,7 @@ class Head:
 
     @property
     def width(self) -> int:
-        return len(self.names or self.first_row)
+        return len(self.names or self.rows[0])
 
     def rows_in(self, size: int) -> int:
         """Return about how many rows these bytes of the file are, rather more; memory without rows is never touched."""
@@ -75,6 +77,11 @@ class Head:
         """Return how messages call a column: by its name, or by its place counted from 1."""
         name = self.names[index] if self.names else ""
         return f"column {name}" if name else f"column {index + 1} of {self.width}"
+
+    def kinds(self, places: Iterable[int], missing: frozenset[str]) -> dict[int, tuple]:
+        """Return of each column (kind, least and greatest number) in the first rows. missing: words for a gap."""
+        columns = {place: ColumnBelow(self.rows, place, missing) for place in places}
+        return {place: (column.kind, *column.bounds()) for place, column in columns.items()}
 
 
 def read_head(path: str, schema: Schema = UNSAID, first: Head | None = None) -> Head:
@@ -110,7 +117,7 @@ def read_head(path: str, schema: Schema = UNSAID, first: Head | None = None) -> 
     return Head(
         path,
         names,
-        [cell.text for cell in rows.rows[row]],
+        rows.rows[row:],
         rows.lines[row],
         rows.separator,
         fraction[1].decode() if fraction else None,
@@ -230,9 +237,8 @@ class FirstRows:
         self.rows = [list(islice(cells, count)) for count in self.counts]
 
     def columns_below(self, row: int = 0) -> list[ColumnBelow]:
-        """Return the columns of a row, as the rows below it have them; these may have too few fields."""
-        below = self.rows[row + 1 :]
-        return [ColumnBelow([cells[i] for cells in below if i < len(cells)]) for i in range(self.counts[row])]
+        """Return the columns of a row, as the rows below it have them."""
+        return [ColumnBelow(self.rows[row + 1 :], place) for place in range(self.counts[row])]
 
     def last_filled(self, names: list[str] | None, first: int) -> int:
         """Return the last column with a name or, from a row on, a value; rows that end in separators have others."""
@@ -245,16 +251,21 @@ class FirstRows:
 
 
 class ColumnBelow:
-    """The fields of a column below a row, gaps left out.
+    """The fields of a column in some rows, which may have too few, gaps left out.
 
     kind: of nearly all fields, text if there is no such kind; None: there are no fields.
     """
 
-    def __init__(self, cells: list[Cell]):
-        self.cells = [cell for cell in cells if cell.text not in GAPS]
+    def __init__(self, rows: list[list[Cell]], place: int, missing: frozenset[str] = GAPS):
+        self.cells = [row[place] for row in rows if place < len(row) and row[place].text not in missing]
         self.words = {cell.text for cell in self.cells}
         kinds = Counter(cell.kind for cell in self.cells).most_common(1)
         self.kind = next((kind if count >= 0.95 * len(self.cells) else "text" for kind, count in kinds), None)
+
+    def bounds(self) -> tuple[float, float]:
+        """Return the least and the greatest number."""
+        values = [float(cell.text.replace(",", ".")) for cell in self.cells if cell.kind == "number"]
+        return min(values, default=math.inf), max(values, default=-math.inf)
 
 
 def split(text: bytes, separator: str, most: int, places: np.ndarray = _NO_PLACES) -> np.ndarray:
@@ -339,6 +350,7 @@ def _is_second_header(rows: FirstRows) -> bool:
     """Return whether the row below a header is a second one, of units or types: texts above all numbers and dates, two
     or more of them, that never come again."""
     is_full = len(rows.counts) > 1 + _LEAST_BELOW and rows.counts[1] == rows.counts[0]
+    is_full = is_full and any(cell.kind in ("text", "written") for cell in rows.rows[1])
     pairs = zip(rows.rows[1], rows.columns_below(1), strict=True) if is_full else ()
     typed = [(cell, below) for cell, below in pairs if cell.text and below.kind in ("number", "date")]
     return len(typed) > 1 and all(

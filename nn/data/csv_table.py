@@ -28,7 +28,6 @@ from .column import (
     Span,
     Table,
     Wanted,
-    date_in,
     empty_columns,
     is_coarse,
     number_in,
@@ -52,7 +51,7 @@ from .typed import joined
 
 ffi, lib = extension("seq")
 
-_LOOK_ROWS = 1000  # the first ones, which tell how columns are stored
+_STORED = {None: "number", "number": "number", "date": "date"}  # the first fields -> how a column is stored
 _BLOCK_BYTES = 1 << 22  # of rows for which memory is taken at a time
 _PIECE_BYTES = 1 << 22  # fewer are not worth a thread
 _JOINED_ROWS = 1 << 14  # that a thread moves at a time
@@ -87,7 +86,7 @@ class CsvSource:
             head.names = head.names or first.names
             if head.names and not first.names:
                 raise DataError(f"{head.path}: a header, expected none as in {first.path}; remove it, or add one there")
-            check_same_columns(head.path, head.names or head.first_row, first.path, first.names or head.first_row)
+            check_same_columns(head.path, head.names or [], first.path, first.names or [])
         self._agree_on_point(next((head.point for head in self._heads if head.point), None))
 
     def read(self, wanted: Wanted) -> Table:
@@ -126,24 +125,22 @@ class CsvSource:
         A column that float32 does not blur in some rows is blurred in no further ones, as its range grows at least as
         its size does; unless it is constant so far.
         """
+        first = self._head.kinds(wanted.reads, wanted.missing)
         reads = {place: "text" if place in wanted.raw else kind for place, kind in wanted.reads.items()}
-        looked = [place for place, kind in reads.items() if kind in (None, "number")]
-        if not looked or (None not in reads.values() and wanted.dtype == "float64"):
-            return replace(wanted, reads=reads)
-        as_numbers = replace(wanted, reads=dict.fromkeys(looked, "number"), exact=frozenset(), dtype="float64")
-        reader = CsvReader(self._head, as_numbers, _LOOK_ROWS)
-        reader.read(self._head.text, is_enough=True)
-        first = reader.taken().columns
-        reads = {place: _kind_of(first[place]) if kind is None else kind for place, kind in reads.items()}
-        numbers = [first[p] for p, kind in reads.items() if kind == "number" and p not in wanted.exact]
-        is_double = any(one.low > one.high or one.low == one.high != 0 for one in numbers) or _are_coarse(numbers)
+        reads = {place: kind or _STORED.get(first[place][0], "text") for place, kind in reads.items()}
+        bounds = [first[p][1:] for p, kind in reads.items() if kind == "number" and p not in wanted.exact]
+        is_double = any(low >= high and low != 0 for low, high in bounds) or _are_coarse(bounds)
         return replace(wanted, reads=reads, dtype="float64" if is_double else wanted.dtype)
 
     def _filled(self, table: Table, wanted: Wanted) -> Table:
         """Return the table, its matrix of all columns of numbers, in float64 where float32 would blur one."""
         columns = table.columns
         places = sorted(p for p, column in columns.items() if column.reads == "number" and p not in wanted.exact)
-        dtype = "float64" if wanted.dtype == "float64" or _are_coarse(columns[p] for p in places) else "float32"
+        dtype = (
+            "float64"
+            if wanted.dtype == "float64" or _are_coarse([(columns[p].low, columns[p].high) for p in places])
+            else "float32"
+        )
         again = [place for place in table.number_places if columns[place].reads == "number"]
         if again and dtype == "float64" != table.numbers.dtype:  # since another column did not look like numbers
             columns |= self._rows(replace(wanted, reads=dict.fromkeys(again, "number"), dtype=dtype)).columns
@@ -196,22 +193,14 @@ class CsvSource:
         return reader.taken()
 
 
-def _are_coarse(columns: Iterable[Column]) -> bool:
-    return is_coarse(*np.array([(column.low, column.high) for column in columns]).reshape(-1, 2).T)
+def _are_coarse(bounds: list[tuple[float, float]]) -> bool:
+    return is_coarse(*np.array(bounds).reshape(-1, 2).T)
 
 
-def _kind_of(column: Column) -> str:
-    """Return how a column is stored whose first fields were read as numbers."""
-    return "number" if _share(column) >= MOSTLY else "date" if _share(column, of_dates=True) >= MOSTLY else "text"
-
-
-def _share(column: Column, of_dates: bool = False) -> float:
-    """Return the share of the known fields that are what the column was read as; or of dates among its odd words."""
-    if not column.odd:
-        return 1.0
+def _share(column: Column) -> float:
+    """Return the share of the known fields that are what the column was read as."""
     odd, others = sum(one.rows for one in column.odd.values()), len(column) - int(column.is_gap.sum())
-    right = sum(one.rows for word, one in column.odd.items() if date_in(word) is not None) if of_dates else others
-    return right / (odd + others)
+    return others / (odd + others)
 
 
 def _other_number(words: Iterable[str], point: str) -> str | None:
@@ -395,26 +384,23 @@ class CsvReader:
         if self._rest:
             raise open_quote(self._head.path, self._csv.row_line)
 
-    def read(self, text: bytes, is_enough: bool = False, is_end: bool = False) -> None:
-        """Take in the next bytes of the file. is_enough: no more rows than one block of memory takes; is_end: the last
-        line is whole."""
+    def read(self, text: bytes, is_end: bool = False) -> None:
+        """Take in the next bytes of the file. is_end: the last line is whole."""
         at = 0
         if self._rest:  # of the text only a line that goes over its beginning is copied
             at = text.find(b"\n") + 1 or len(text)
-            self._take_in(self._rest + text[:at], 0, is_enough, is_end)
+            self._take_in(self._rest + text[:at], 0, is_end)
             if self._rest:
                 text, at = self._rest + text[at:], 0
-        self._take_in(text, at, is_enough, is_end)
+        self._take_in(text, at, is_end)
 
-    def _take_in(self, text: bytes, at: int, is_enough: bool, is_end: bool) -> None:
+    def _take_in(self, text: bytes, at: int, is_end: bool) -> None:
         csv, stop = self._csv, len(text) if is_end else text.rfind(b"\n") + 1
         if csv.line == 0 < csv.first_line and text[:3] == BYTE_ORDER_MARK:
             at = min(3, stop)
         buffer = ffi.from_buffer(text)
         while (result := lib.csv_read(csv, buffer + at, stop - at)) not in (lib.CSV_OK, lib.CSV_OPEN):
             if result == lib.CSV_FULL:
-                if is_enough and csv.rows:
-                    return
                 self._make_room()
             elif result == lib.CSV_RAGGED or not self._make_room_for_words():
                 raise self._failure(result)

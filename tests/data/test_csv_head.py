@@ -24,7 +24,7 @@ def test_the_separator_is_found_out(write, text, separator, columns):
 
 def test_a_separator_that_is_given_is_taken_or_refused(write):
     path = write("1;2,5;x\n3;4,5;y\n", "semicolons.csv")
-    assert head_of(path, separator=",", header="no").first_row == ["1;2", "5;x"]
+    assert head_of(path, separator=",", header="no").width == 2
     assert head_of(write("1:2:3\n4:5:6\n"), separator=":").width == 3
     assert head_of(write("1 2\n3 4\n"), separator=" ").width == 2
     assert head_of(write("1\t2\n3\t4\n"), separator="tab").width == 2

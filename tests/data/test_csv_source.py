@@ -227,7 +227,7 @@ def test_a_table_reads_the_same_however_it_falls_into_blocks(tmp_path_factory, r
 
 
 def read_texts(path, names, separator, block, reads, missing):
-    head = Head(str(path), names, [""] * len(names), 2, separator)
+    head = Head(str(path), names, [], 2, separator)
     reader = CsvReader(head, Wanted(reads, raw=frozenset({2}), missing=missing))
     reader.read_blocks(read_blocks(path, size=block))
     return reader.taken().columns
