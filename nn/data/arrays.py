@@ -142,14 +142,12 @@ def read_npz(path: str, dtype: str, labelled: bool) -> Arrays:
     except (zipfile.BadZipFile, zlib.error, EOFError, RuntimeError, NotImplementedError, ValueError) as error:
         reason = " ".join(str(error).split())
         raise DataError(f"{path}: damaged or not an NPZ file ({reason}); write it again") from error
-    x = _channels_first(path, x)
-    targets = None if y is None else _npz_targets(path, y, len(x))
-    return _of_files(kept_numbers(path, x, dtype), targets, path)
+    images = images_of(x, y, dtype, path)
+    return _of_files(images.x, images.targets, path)
 
 
-def images_of(x: np.ndarray, y, dtype: str) -> Arrays:
+def images_of(x: np.ndarray, y, dtype: str, place: str = "the array") -> Arrays:
     """Return images and the targets beside them, None if there are none, as those of an NPZ file."""
-    place = "the array"
     x, y = _channels_first(place, x), None if y is None else np.asarray(y)
     if y is not None and y.dtype.kind == "O":
         y = np.array(y.tolist())

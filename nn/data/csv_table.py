@@ -235,6 +235,15 @@ def _gaps(missing: frozenset[str], memory: dict):
     return gaps
 
 
+def _with_room(rows: np.ndarray, count: int) -> np.ndarray:
+    """Return an array of at least `count` rows that begins with these: itself, or a longer copy."""
+    if count <= len(rows):
+        return rows
+    longer = new_rows((max(count, len(rows) * 3 // 2), *rows.shape[1:]), rows.dtype)
+    longer[: len(rows)] = rows
+    return longer
+
+
 class _Words:
     """The different words of a column, or its odd ones: memory for C's struct csv_words, and the words as text."""
 
@@ -251,16 +260,16 @@ class _Words:
         used = int(self._ends[c.count - 1]) if c.count else 0
         if c.size - used < length or not c.size:
             c.size = 2 * used + max(length, 4096)
-            self._text = _longer(self._text, c.size)
+            self._text = _with_room(self._text, c.size)
             _point(c, self._memory, text=self._text)
         if c.count == c.most:
             c.most = min(c.limit, max(256, 4 * c.count))
             c.mask = (1 << (2 * c.most).bit_length()) - 1
-            self._ends = _longer(self._ends, c.most)
+            self._ends = _with_room(self._ends, c.most)
             _point(c, self._memory, ends=self._ends, table=np.zeros(c.mask + 1, np.uint64))
             lib.csv_index(c)
             if self._odd is not None:
-                self._odd = _longer(self._odd, c.most + 1)
+                self._odd = _with_room(self._odd, c.most + 1)
                 _point(c, self._memory, odd=self._odd)
         return True
 
@@ -278,26 +287,11 @@ class _Words:
         return found
 
 
-def _longer(array: np.ndarray, size: int) -> np.ndarray:
-    longer = np.zeros((size, *array.shape[1:]), array.dtype)
-    longer[: len(array)] = array
-    return longer
-
-
 def _add_odd(odd: dict[str, Odd], word: str, more: Odd, start: int = 0) -> None:
     """Count an odd word's further rows, which begin at `start`."""
     if more.rows:
         known = odd.setdefault(word, Odd(0, start + more.first))
         known.rows += more.rows
-
-
-def _with_room(rows: np.ndarray, count: int) -> np.ndarray:
-    """Return an array of at least `count` rows that begins with these: itself, or a longer copy."""
-    if count <= len(rows):
-        return rows
-    longer = new_rows((max(count, len(rows) * 3 // 2), rows.shape[1]), rows.dtype)
-    longer[: len(rows)] = rows
-    return longer
 
 
 @dataclass
