@@ -5,7 +5,7 @@ import gzip
 import numpy as np
 import pytest
 
-from nn.ds import load
+from nn.ds import Scaling, load
 
 # ---------------------------------------------------------------- one file
 X = [[1.5, -2.0], [0.25, 3e4], [7.0, 8.0]]
@@ -55,3 +55,10 @@ def test_float64_keeps_every_bit_and_float32_rounds_once(write):
     path = write(f"{value!r},0\n3,1\n")
     assert load(path, dtype="float64").x[0, 0] == value
     assert load(path).x[0, 0] == np.float32(value)
+
+
+def test_columns_that_float32_would_blur_stay_double_until_they_are_scaled(write):
+    ds = load(write("".join(f"{1_700_000_000 + i},{i},{i % 2}\n" for i in range(4))))
+    assert ds.x.dtype == np.float64
+    scaled = Scaling.fit("standardization", ds.x).apply(ds.x, "float32")
+    np.testing.assert_allclose(scaled[:, 0], scaled[:, 1], rtol=1e-6)
