@@ -221,7 +221,8 @@ def read_idx(path: str, dtype: str, labelled: bool) -> Arrays:
         )
     if x.ndim == 3:
         x = x[:, None]
-    labels_path = _labels_file(path)
+    places = _labels_files(path)
+    labels_path = next(filter(os.path.exists, places), None)
     targets = None
     if labels_path is not None:
         labels = _idx_array(labels_path)
@@ -235,7 +236,7 @@ def read_idx(path: str, dtype: str, labelled: bool) -> Arrays:
         targets = _label_targets(labels_path, labels)
     elif labelled:
         raise InputNotFound(
-            f"{path}: no labels file beside it, expected {_labels_names(path)[0]}; put it there or rename it"
+            f"{path}: no labels file beside it, expected {os.path.basename(places[0])}; put it there or rename it"
         )
     return _of_files(kept_numbers(path, x, dtype), targets, *filter(None, (path, labels_path)))
 
@@ -258,15 +259,12 @@ def _idx_array(path: str) -> np.ndarray:
             raise DataError(f"{path}: {error}; copy or download it again") from error
 
 
-def _labels_names(path: str) -> list[str]:
-    name = os.path.basename(path).replace("images", "labels").replace("idx3", "idx1")
-    return [name, name.removesuffix(".gz") if name.endswith(".gz") else f"{name}.gz"]
-
-
-def _labels_file(path: str) -> str | None:
-    folder, own_name = os.path.split(path)
-    places = [os.path.join(folder, name) for name in _labels_names(path) if name != own_name]
-    return next(filter(os.path.exists, places), None)
+def _labels_files(path: str) -> list[str]:
+    """Return where the labels of an IDX file may be."""
+    folder, own = os.path.split(path)
+    name = own.replace("images", "labels").replace("idx3", "idx1")
+    names = [name, name.removesuffix(".gz") if name.endswith(".gz") else f"{name}.gz"]
+    return [os.path.join(folder, name) for name in names if name != own]
 
 
 def _label_targets(place: str, labels: np.ndarray) -> Targets:

@@ -113,16 +113,19 @@ def read_head(path: str, schema: Schema = UNSAID, first: Head | None = None) -> 
         raise DataError(f"{path}: only a header, expected at least one row of numbers; add the data")
     if row == 2:
         log.warning("%s, row %d: texts above numbers, as units are; it is left out", path, rows.lines[1])
+    below, width = rows.rows[row:], rows.counts[0 if names else row]
+    values = ([cells[place].text for cells in below if place < len(cells)] for place in range(width))
+    filled = [place for place, own in enumerate(values) if (names and names[place]) or not GAPS.issuperset(own)]
     fraction = rows.separator == ";" and _FRACTION.search(text)
     return Head(
         path,
         names,
-        rows.rows[row:],
+        below,
         rows.lines[row],
         rows.separator,
         fraction[1].decode() if fraction else None,
         len(text) / max(1, text.count(b"\n")),
-        rows.last_filled(names, row),
+        max(filled, default=width - 1),
         **start,
     )
 
@@ -240,15 +243,6 @@ class FirstRows:
         """Return the columns of a row, as the rows below it have them."""
         return [ColumnBelow(self.rows[row + 1 :], place) for place in range(self.counts[row])]
 
-    def last_filled(self, names: list[str] | None, first: int) -> int:
-        """Return the last column with a name or, from a row on, a value; rows that end in separators have others."""
-        width = self.counts[first] if names is None else len(names)
-        for place in range(width - 1, -1, -1):
-            values = (cells[place].text for cells in self.rows[first:] if place < len(cells))
-            if (names and names[place]) or any(text not in GAPS for text in values):
-                return place
-        return width - 1
-
 
 class ColumnBelow:
     """The fields of a column in some rows, which may have too few, gaps left out.
@@ -293,12 +287,11 @@ def separator_of(text: bytes) -> str:
     even = [one for one, found in counts.items() if MOST_COLUMNS >= found[0] > 1 == len({*found})]
     if not even:
         return max(SEPARATORS, key=lambda one: max((counts[one].count(n) for n in {*counts[one]} - {1}), default=0))
-    return even[0] if len(even) == 1 else max(even, key=lambda one: (_share_typed(text, one), one != _BLANK))
-
-
-def _share_typed(text: bytes, separator: str) -> float:
-    cells = [cell for row in FirstRows(text, separator, _SPLIT_ROWS).rows for cell in row]
-    return sum(cell.text in GAPS or cell.kind != "text" for cell in cells) / len(cells)
+    if len(even) == 1:
+        return even[0]
+    fields = {one: [cell for row in FirstRows(text, one, _SPLIT_ROWS).rows for cell in row] for one in even}
+    no_texts = {one: sum(c.text in GAPS or c.kind != "text" for c in own) / len(own) for one, own in fields.items()}
+    return max(even, key=lambda one: (no_texts[one], one != _BLANK))
 
 
 # -- header --------------------------------------------------------------------------------------------------
