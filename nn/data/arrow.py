@@ -16,9 +16,8 @@ import numpy as np
 
 from ..utils import DataError, InputNotFound, default_threads
 from .column import Column
-from .source import local
+from .source import local, pyarrow
 from .typed import Opened, Unreadable, nulls, numbers, recoded, texts, times, truths
-from .uris import pyarrow
 
 _NEED = "Parquet, Arrow and ORC"
 _TEXTS = ("string", "large_string", "string_view")

@@ -330,18 +330,6 @@ def test_a_file_that_changes_while_it_is_read_is_refused(tmp_path):
         assert "changed while it was read" in failure(lambda name=name: read(tables[name]))
 
 
-def test_the_digest_is_that_of_the_bytes_and_of_several_files_that_of_their_digests(tmp_path):
-    import hashlib
-
-    frame = pd.DataFrame({"a": [1.0, 2], "y": [0, 1]})
-    frame.to_parquet(tmp_path / "1.parquet")
-    frame.assign(a=3.0).to_parquet(tmp_path / "2.parquet")
-    digests = [hashlib.sha256((tmp_path / f"{name}.parquet").read_bytes()).digest() for name in "12"]
-    assert read(tmp_path / "1.parquet").sha256.sha256 == digests[0].hex()
-    assert read(tmp_path / "*.parquet").sha256.sha256 == hashlib.sha256(b"".join(digests)).hexdigest()
-    assert read(frame).sha256 is None
-
-
 def test_without_pyarrow_the_command_that_installs_it_is_told(tmp_path, monkeypatch):
     pd.DataFrame({"a": [1.0, 2.0], "y": [0, 1]}).to_parquet(tmp_path / "a.parquet")
     monkeypatch.setitem(sys.modules, "pyarrow", None)

@@ -14,8 +14,7 @@ from support.table_formats import opened, pa, parquet, pd, read, written
 
 import nn
 from nn.data import formats
-from nn.data.source import Source, absolute, are_there, data_files, relative_to, short_name
-from nn.data.uris import without_secrets
+from nn.data.source import Source, absolute, are_there, data_files, relative_to, short_name, without_secrets
 
 pytest.importorskip("pyarrow.fs").S3FileSystem  # noqa: B018
 USER, PASSWORD = "AKIAKEY", "se/cr+et"
