@@ -161,7 +161,7 @@ def _words_of(kind) -> tuple[str, str]:
     if kind.kind == "ordered":
         return f"one of {kind.written}", f"none of {kind.written}"
     if kind.kind == "yes/no":
-        return "yes or no", "neither yes nor no"
+        return "yes or no, true or false, 1 or 0", "neither yes nor no"
     noun = kind.kind.removeprefix("written ")
     return f"a {noun}" + f" written as {kind.written}" * bool(kind.written), f"no {noun}"
 

@@ -15,7 +15,6 @@ from .column import (
     TableSource,
     Targets,
     as_text,
-    date_in,
     is_coarse,
     is_not_finite,
     number_in,
@@ -244,8 +243,8 @@ def _named(targets: Targets, schema: Schema) -> tuple[np.ndarray, list[str]]:
 
 def _are_dates(names: list[str]) -> bool:
     try:
-        return all(date_in(name) is not None for name in names) or way_of_dates(dict.fromkeys(names, 1)) is not None
-    except DataError:
+        return way_of_dates(dict.fromkeys(names, 1)) is not None
+    except DataError:  # the day or the month may be first
         return True
 
 

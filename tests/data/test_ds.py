@@ -35,7 +35,7 @@ def test_targets_that_are_not_there(write):
     assert "from -3 to 2" in failure(path, UsageError, target="3")
     assert "twice" in failure(path, UsageError, target="0,alpha")
     assert "no header" in failure(write("1,2,0\n"), UsageError, target="alpha")
-    assert "only target columns" in failure(path, target="0,1,2")
+    assert "no input columns left" in failure(path, target="0,1,2")
     assert "2 columns have this name" in failure(write("a,a,b\n1,2,0\n3,4,1\n"), UsageError, target="a")
 
 
