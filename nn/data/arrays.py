@@ -362,8 +362,8 @@ def _pixels(file: Path, data: bytes) -> tuple[np.ndarray, bool]:
         raise NnError(needs_package("images", "reading folders of images needs")) from error
     try:
         with Image.open(io.BytesIO(data), formats=("PNG", "JPEG", "PPM")) as image:
-            size = f"{image.width}x{image.height} pixels"
-            check_left(_PIXEL_BYTES * image.width * image.height, f"{file}: an image of {size}", "make it smaller")
+            what = f"out of memory: {file}: an image of {image.width}x{image.height} pixels"
+            check_left(_PIXEL_BYTES * image.width * image.height, what, "make it smaller")
             if image.mode in _MODES:
                 return np.asarray(image.convert("RGB")), image.mode not in _MODES[:3]
             mode = image.mode

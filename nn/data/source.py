@@ -6,7 +6,6 @@ import contextlib
 import glob
 import gzip
 import hashlib
-import math
 import os
 import re
 import stat
@@ -18,12 +17,10 @@ from functools import cached_property
 import numpy as np
 
 from ..utils import DataError, InputNotFound, os_reason, sha256_file
-from . import records
 from .column import Table
 from .uris import STANDARD_INPUT, Fetched, file_of_uri, is_uri, standard_input, without_secrets
 
 BLOCK = 1 << 18  # bytes read at a time: they stay in a processor's cache until they are parsed
-GROWING_BYTES = 1 << 22  # of a block of GrowingRows
 GZIP = b"\x1f\x8b"  # how packed files begin
 DEFLATE_RATIO = 1032  # no deflate stream unpacks to more than this many times its size
 TABLE_SUFFIXES = (  # of the tables in a folder; what they are, their beginnings say
@@ -292,33 +289,3 @@ def read_blocks(path: str | os.PathLike, size: int = BLOCK) -> Iterator[bytes]:
             while block := waiting.result():
                 waiting = reader.submit(source.read, size)
                 yield block
-
-
-class GrowingRows:
-    """Rows whose number is not known yet: blocks of an array, which is copied to a longer one where it is full.
-
-    capacity: rows of a block; None: as many as fill 4 MiB.
-    """
-
-    def __init__(self, shape: tuple[int, ...], dtype, capacity: int | None = None):
-        self.dtype, self._used = np.dtype(dtype), 0
-        self.capacity = capacity or max(1, GROWING_BYTES // max(1, self.dtype.itemsize * math.prod(shape)))
-        self._rows = np.empty((0, *shape), dtype)
-
-    def new_block(self) -> np.ndarray:
-        """Return a new block (capacity, *shape) of zeros to be filled; those before may move."""
-        first, self._used = self._used, self._used + self.capacity
-        self._make_room(self._used)
-        return self._rows[first : self._used]
-
-    def _make_room(self, rows: int) -> None:
-        if rows > len(self._rows):
-            longer = records.new_rows((max(rows, len(self._rows) * 3 // 2), *self._rows.shape[1:]), self.dtype)
-            longer[: len(self._rows)] = self._rows
-            self._rows = longer
-
-    def joined(self, rows: int, more: int = 0) -> np.ndarray:
-        """Return the first `rows` rows as one array, with room for `more` behind them."""
-        self._make_room(rows + more)
-        joined, self._rows = self._rows[: rows + more], self._rows[:0].copy()
-        return joined

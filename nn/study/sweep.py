@@ -20,7 +20,7 @@ import numpy as np
 from .. import __version__
 from ..backends import TRAITS, resolve
 from ..data.loading import split_seed_of
-from ..data.records import check_free, network_bytes
+from ..data.records import check_left, network_bytes
 from ..data.source import relative_to
 from ..ds import load, split_rows
 from ..layers import parse
@@ -201,7 +201,7 @@ def _check_memory(layers, dtype: str, batch: int, ds, backend: str) -> None:
         copies, rows = copies + 4, 2 * batch  # parameters, gradients, two moments; values and their gradients
     largest = max(layer.parameters for layer in layers)
     needed = network_bytes(layers, dtype, copies, rows) + np.dtype(dtype).itemsize * ds.x.size + 8 * largest
-    check_free(needed, "does not fit: the network and its data", "use a smaller one")
+    check_left(needed, "does not fit: the network with its data", "use a smaller one")
 
 
 class _EpochTimes(Callback):

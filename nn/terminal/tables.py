@@ -94,7 +94,7 @@ def training_report(result: dict, verbose: bool = False) -> None:
     """Print the outcome of a training, how good it is, and what to do next. verbose: what was chosen, too."""
     if "calibration" in result:
         calibration = result["calibration"]
-        pairs = [f"{RATES[name]} {_pair(calibration[name])}" for name in ("log_loss", "brier")]
+        pairs = [f"{RATES[name]} {' -> '.join(map(rate_text, calibration[name]))}" for name in ("log_loss", "brier")]
         show(f"temperature {calibration['temperature']:.4g}: {', '.join(pairs)}")
     if "threshold" in result:
         show(f"threshold {result['threshold']:.6g}")
@@ -189,10 +189,6 @@ def trials_report(result: dict, verbose: bool = False) -> None:
     ]
     title = f"{len(trials)} networks tried{', the best ' + str(len(rows)) if len(rows) < len(trials) else ''}"
     table(["weight", "seed", *settings, "epochs", result["monitor"]], rows, title)
-
-
-def _pair(values: Sequence[float | None]) -> str:
-    return " -> ".join(map(rate_text, values))
 
 
 def test_report(result: dict, classes: Sequence[str] | None, targets: Sequence[str] | None, verbose=False) -> None:

@@ -147,7 +147,7 @@ def train_several(net: Network, ds: Dataset, options: Options, ensemble_of: Call
 def _prepare(net: Network, ds: Dataset, options: Options, split=None) -> None:
     """Give the network its encoding. Raises DataError or UsageError if it cannot learn from the data."""
     check_fit(net, ds)
-    check_left(ROW_BYTES * ds.rows, f"a training of {ds.rows} rows", "use fewer rows")
+    check_left(ROW_BYTES * ds.rows, f"out of memory: a training of {ds.rows} rows", "use fewer rows")
     if net.encoding is None:
         fit_encoding(net, ds, options, split)
 

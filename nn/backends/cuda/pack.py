@@ -17,7 +17,7 @@ from ...core.random import STREAM_SHUFFLE
 from ..engine import PackJob
 from ..turns import Turns
 from .abi import CONTROL_TYPE, THREADS, update_rule
-from .data import CudaData, check_numbers
+from .data import check_numbers
 from .device import cupy
 from .epoch import batch_weights, summed, total_weight, update_table
 from .memory import whole_lines
@@ -290,11 +290,6 @@ def _places(jobs: Sequence[PackJob]) -> list[tuple]:
     return [places[id(job.rows)] for job in jobs]
 
 
-def _addresses(data: CudaData) -> list[int]:
-    """Return where inputs, targets and weights are; 0: nowhere."""
-    return [0 if array is None else array.data.ptr for array in data.on_gpu]
-
-
 def _in_memory(jobs: list[PackJob], own_bytes: int) -> Iterator[list[PackJob]]:
     """Yield jobs in lists that the GPU has room for: orders, losses, and own_bytes of each."""
     each = max(1, ROOM // (16 * max(len(job.rows) for job in jobs) + own_bytes))
@@ -403,7 +398,7 @@ def controls(jobs: list[PackJob], parameters) -> np.ndarray:
     control = np.zeros(len(jobs), CONTROL_TYPE)
     control["parameters"] = parameters.data.ptr + np.array([job.member for job in jobs]) * parameters[:1].nbytes
     data = {id(job.data): job.data for job in jobs}
-    addresses = {key: _addresses(own) for key, own in data.items()}
+    addresses = {key: [0 if a is None else a.data.ptr for a in own.on_gpu] for key, own in data.items()}
     control["x"], control["y"], control["weights"] = np.array([addresses[id(job.data)] for job in jobs]).T
     control["size"] = 1
     return control

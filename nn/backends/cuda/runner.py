@@ -195,7 +195,7 @@ class Phases(Runner):
         self._communicate(how, address, values)
 
     def _communicate(self, how: str, address: int, values: int) -> None:
-        getattr(self.communicator, how)(address, values, self.dtype, self.second)
+        self.communicator.send(how, address, values, self.dtype, self.second)
 
     def meet(self) -> None:
         """Let later launches wait for everything sent."""
