@@ -290,18 +290,10 @@ def valued(column: Column, reads: str, of_words: np.ndarray) -> Column:
 
 
 def odd_words(column: Column, of_words: np.ndarray) -> dict[str, Odd]:
-    """Return the words that have no value, nan, as odd ones, in the order of their first rows; MOST_ODD of them by
-    name."""
-    counts = np.bincount(column.values[column.values >= 0], minlength=len(column.words))
-    codes = np.flatnonzero(np.isnan(of_words[: len(counts)]) & (counts > 0)).tolist()
-    first = np.zeros(len(column.words) + 1, np.int64)
-    if codes:
-        first[column.values[::-1]] = np.arange(len(column.values) - 1, -1, -1)
-    codes.sort(key=first.__getitem__)
-    odd = {column.words[code]: Odd(int(counts[code]), int(first[code])) for code in codes[:MOST_ODD]}
-    if more := codes[MOST_ODD:]:
-        odd[OTHERS] = Odd(int(counts[more].sum()), int(first[more[0]]))
-    return odd
+    """Return the words that have no value, nan, as odd ones, in the order of their first rows."""
+    rows = np.flatnonzero(np.isnan(of_words)[column.values] & (column.values >= 0))
+    codes, first, counts = np.unique(column.values[rows], return_index=True, return_counts=True)
+    return {column.words[codes[i]]: Odd(int(counts[i]), int(rows[first[i]])) for i in np.argsort(first)}
 
 
 def as_text(column: Column) -> Column:
