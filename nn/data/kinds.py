@@ -126,17 +126,19 @@ def way_of_dates(words: dict[str, int], asked: bool = False, name: str = "", fla
     known = _known(words, asked)
     form = _best({form: partial(written.date_of, form=form) for form in written.FORMS}, known, asked)
     month_first, day_first = written.EITHER
-    dates = [[word for word in known if written.date_of(word, one) is not None] for one in written.EITHER]
-    if form != month_first or dates[0] != dates[1]:
+    if form != month_first:
         return form
-    first, second = zip(*(map(int, re.split(r"\D", word)[:2]) for word in dates[0]), strict=True)
+    dates, others = ([word for word in known if written.date_of(word, one) is not None] for one in written.EITHER)
+    if dates != others:
+        return month_first
+    first, second = zip(*(map(int, re.split(r"\D", word)[:2]) for word in dates), strict=True)
     if first == second or ({*second} == {1} and len({*first}) > 1):
         return month_first
     if {*first} == {1} and len({*second}) > 1:
         return day_first
     choices = [in_a_list(f"{flag}={written.FORMS[form][0]}") for form in (day_first, month_first)]
     raise DataError(
-        f'{name}: found "{shortened(dates[0][0])}", and no date tells which is the day and which the month; add '
+        f'{name}: found "{shortened(dates[0])}", and no date tells which is the day and which the month; add '
         f"{' or '.join(f'--dates {shlex.quote(choice)}' for choice in choices)}"
     )
 

@@ -6,7 +6,7 @@ import re
 
 import numpy as np
 
-from ..utils import DataError, LayersMismatch, UsageError, log
+from ..utils import DataError, LayersMismatch, UsageError, listed, log
 from .column import (
     AUTO_CLASSES,
     TRUTHS,
@@ -335,10 +335,9 @@ def _known_classes(targets: Targets, classes: list[str]) -> np.ndarray:
     y = found[codes]
     if (y < 0).any():
         first = int(np.argmax(y < 0))
-        shown = ", ".join(classes[:10]) + (", ..." if len(classes) > 10 else "")
         raise DataError(
             f'{targets.place}, {targets.row(first)}: found class "{labels[codes[first]]}", '
-            f"expected one of the model's classes {shown}; correct it or choose the target with --target"
+            f"expected one of the model's classes {listed(classes)}; correct it or choose the target with --target"
         )
     return y
 

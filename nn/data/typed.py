@@ -55,11 +55,6 @@ def texts(codes: np.ndarray, words: list[str]) -> Column:
     return Column("text", codes, [word.strip(_BLANKS) for word in words])
 
 
-def nulls(rows: int) -> Column:
-    """Return fields that are all empty."""
-    return texts(np.full(rows, -1, np.int32), [])
-
-
 def truths(values: np.ndarray, is_null: np.ndarray | None = None) -> Column:
     """Return fields of yes/no values (rows,) bool."""
     codes = values.astype(np.int8)
