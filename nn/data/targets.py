@@ -67,10 +67,7 @@ def _written(words: list[str], schema: Schema) -> WrittenNumbers | None:
         return None
     if schema.of_model:
         return schema.written or WrittenNumbers()
-    found = way_of_numbers(dict.fromkeys(words, 1), asked=schema.task == "regression")
-    if found and found.way[5] == "," and not (found.before or found.behind or any(found.way[1] in w for w in words)):
-        return None  # 1,2 is a list
-    return found
+    return way_of_numbers(dict.fromkeys(words, 1), asked=schema.task == "regression")
 
 
 def _numbers_written(
