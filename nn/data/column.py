@@ -97,11 +97,9 @@ class Span:
     """Rows of one file that follow each other in a table."""
 
     at: int  # index of the first one in the table
-    line: int  # its line in the file, if no blank line comes in between
-    number: int  # its number among the rows of the file, from 1
+    line: int  # its line in the file
     path: str | None = None  # None: the only file
-    has_blank_lines: bool = False
-    word: str = "row"
+    has_lines: bool = True  # without blank ones in between
 
 
 @dataclass
@@ -128,7 +126,7 @@ class Table:
         index = index if self.kept is None else int(self.kept[index])
         span = [span for span in self.spans if span.at <= index][-1]
         after = index - span.at
-        place = f"data row {span.number + after}" if span.has_blank_lines else f"{span.word} {span.line + after}"
+        place = f"row {span.line + after}" if span.has_lines else f"data row {1 + after}"
         return place if span.path is None else f"{place} of {span.path}"
 
 

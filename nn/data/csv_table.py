@@ -398,7 +398,7 @@ class CsvReader:
         return self._full_rows + self._csv.rows
 
     def _span(self, at: int) -> Span:
-        return Span(at, self._head.first_line, 1, self._head.path if self._several else None)
+        return Span(at, self._head.first_line, self._head.path if self._several else None)
 
     def begin(self, head: Head) -> None:
         """Continue with the rows of another file."""
@@ -409,7 +409,7 @@ class CsvReader:
     def _end_span(self) -> None:
         span = self._spans[-1]
         rows = self.rows - span.at
-        span.has_blank_lines = rows > 0 and self._csv.row_line != span.line + rows - 1
+        span.has_lines = rows == 0 or self._csv.row_line == span.line + rows - 1
 
     def read_blocks(self, blocks: Iterable[bytes]) -> None:
         """Take in a file, or a piece of it. Raises DataError."""
@@ -564,7 +564,7 @@ def _joined(pieces: list[Rows], pool: ThreadPoolExecutor) -> Rows | None:
         rows.arrays.clear()
         rows.columns.clear()  # and the memory of both
     line = first.spans[0].line
-    first.spans = [Span(0, line, 1, has_blank_lines=last_line != line + first.count - 1)]
+    first.spans = [Span(0, line, has_lines=last_line == line + first.count - 1)]
     first.point_columns()
     return first
 

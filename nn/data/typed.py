@@ -145,15 +145,13 @@ class Opened:
     """A file of columns, or a frame: its rows, the names of the columns, or None and how many they are.
 
     parts(places) yields rows that follow each other: how many, and what returns the block of a column by its place;
-    several threads may call it, and it raises Unreadable. row_word, first_row: how messages call a row, and count them.
+    several threads may call it, and it raises Unreadable.
     """
 
     names: list[str] | None
     rows: int
     parts: Callable[[list[int]], Iterator[tuple[int, Callable[[int], Column]]]]
     width: int = 0
-    row_word: str = "data row"
-    first_row: int = 1
 
 
 class TypedSource:
@@ -220,10 +218,7 @@ class TypedSource:
         matrix = joined(list(numbers.values()), rows, "float64" if is_coarse(*bounds.T) else wanted.dtype)
         starts = accumulate((one.rows for one in self._opened), initial=0)
         paths = self.files.paths if len(self._opened) > 1 else [None]
-        spans = [
-            Span(start, one.first_row, 1, path, word=one.row_word)
-            for start, one, path in zip(starts, self._opened, paths, strict=False)
-        ]
+        spans = [Span(start, 1, path, has_lines=False) for start, path in zip(starts, paths, strict=False)]
         return Table(columns, matrix, list(numbers), spans)
 
 

@@ -198,7 +198,7 @@ def test_prices_are_numbers(tmp_path):
     ds = nn.load(mixed)
     assert ds.y[[0, 39], 0].tolist() == [900, 1290] and ds.written is None
     ds = nn.load(table(tmp_path / "e.csv", [f"{i % 4},{i % 3}" for i in range(48)]))
-    assert ds.task == "regression" and ds.y[[0, 2], 0].tolist() == [0, np.float32(2.2)]  # a decimal comma, as in other columns
+    assert ds.task == "regression" and ds.y[2, 0] == np.float32(2.2)  # a decimal comma, as in other columns
     ds = nn.load(table(tmp_path / "d.csv", [f"{1000 + i:,}" for i in range(12_000)]))  # more than may be classes
     assert ds.task == "regression" and ds.y[-1, 0] == 12_999
 
