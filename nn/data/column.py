@@ -15,6 +15,7 @@ from typing import Protocol
 import numpy as np
 
 from ..core import extension
+from ..utils import cut_line
 
 TRUTHS = {  # yes/no words, in any case, and what they mean
     "true": True, "yes": True, "y": True, "t": True, "false": False, "no": False, "n": False, "f": False,
@@ -195,8 +196,7 @@ def unicode_text(text: str) -> str:
 
 def shortened(text: str) -> str:
     """Return a field as messages show it: short, and on one line."""
-    text = "".join(c if c.isprintable() else "?" for c in text[: LONGEST_SHOWN + 1])
-    return text if len(text) <= LONGEST_SHOWN else f"{text[:LONGEST_SHOWN]}..."
+    return cut_line(text, LONGEST_SHOWN)
 
 
 def number_in(text: str, point: str = ".") -> float | None:
