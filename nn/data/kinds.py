@@ -96,11 +96,11 @@ def least_rows(counts: Collection[int]) -> int:
 def way_of_numbers(words: dict[str, int], asked: bool = False) -> written.WrittenNumbers | None:
     """Return how numbers are written, if MOSTLY of the rows hold numbers written so, not all of them plain.
 
-    words: the rows of each. asked: a person has said that they are numbers, and the most frequent way is right.
+    words: the rows of each. asked: a person has said that they are numbers, however few.
     """
     known = _known(words, asked)
     ways = [_between_signs(known, way) for way in written.NUMBERS]
-    found = _best({way: way.value_of for way in ways}, known, asked)
+    found = _best({way: way.value_of for way in ways}, known)
     if found is None or found.before or found.behind or (not asked and len(known) < len(words)):
         return found
     return None if all(number_in(word) is not None or found.value_of(word) is None for word in known) else found
@@ -124,7 +124,7 @@ def way_of_dates(words: dict[str, int], asked: bool = False, name: str = "", fla
     cures are told in a DataError, as a shell takes them. name, flag: as in kind_of.
     """
     known = _known(words, asked)
-    form = _best({form: partial(written.date_of, form=form) for form in written.FORMS}, known, asked)
+    form = _best({form: partial(written.date_of, form=form) for form in written.FORMS}, known)
     month_first, day_first = written.EITHER
     if form != month_first:
         return form
@@ -158,21 +158,19 @@ def _known(words: dict[str, int], asked: bool) -> dict[str, int]:
     return {} if are_few and not asked else known
 
 
-def _best(ways: dict, words: dict[str, int], asked: bool):
-    """Return the way of most rows, the first one of several; None if it is not that of MOSTLY of all, unless asked.
-
-    ways: each with what gives the value of a word, or None.
-    """
+def _best(ways: dict, words: dict[str, int]):
+    """Return the way of most rows, the first one of several; None if it is not that of MOSTLY of all. ways: each with
+    what gives the value of a word, or None."""
 
     def rows_of(some: Iterable[str], value_of=bool) -> int:
         return sum(words[word] for word in some if value_of(word) is not None)
 
     first, total, most, best = [*islice(words, _GLANCE)], sum(words.values()), 0, None
     for way, value_of in ways.items():
-        if most < total and (asked or rows_of(first, value_of) >= MOSTLY / 2 * rows_of(first)):
+        if most < total and rows_of(first, value_of) >= MOSTLY / 2 * rows_of(first):
             rows = rows_of(words, value_of)
             most, best = (rows, way) if rows > most else (most, best)
-    return best if asked or most >= MOSTLY * total else None
+    return best if most >= MOSTLY * total else None
 
 
 # ---------------------------------------------------------------- what all columns are
