@@ -29,6 +29,7 @@ from .column import (
     Table,
     Wanted,
     date_in,
+    empty_columns,
     is_coarse,
     number_in,
     settled,
@@ -465,8 +466,7 @@ class CsvReader:
         numbers = [*self._places["matrix"], *self._places["doubles"]]
         words = {place: words.texts() for place, words in self._words.items() if place in self._places["codes"]}
         odd = {place: words.odd() for place, words in self._words.items() if place in numbers}
-        facts = ((place, reads, words.get(place, []), odd.get(place, {})) for place, reads in self._reads.items())
-        columns = {place: Column(reads, np.empty(0), *known) for place, reads, *known in facts}  # values follow
+        columns = empty_columns(self._reads, words, odd)
         for place, low, high in zip(numbers, self._low.tolist(), self._high.tolist(), strict=True):
             columns[place].low, columns[place].high = low, high
         rows = Rows(count, arrays, self._places, columns, self._spans, csv.line, csv.row_line)
