@@ -185,9 +185,9 @@ def decide(
     """
     kinds, left_out = {}, {}
     for place, column in columns.items():
-        is_number = is_plain or column.reads == "number"
-        name = source.names[place] if source.names else None
-        kind = NUMBER if is_number else kind_of(column, choices.get(place), source.column(place), name or str(place))
+        name, kind = source.names[place] if source.names else None, NUMBER
+        if column.reads != "number":
+            kind = kind_of(column, choices.get(place), source.column(place), name or str(place))
         reason = reason_to_leave_out(column, kind, name, is_plain)
         if reason and (place not in choices or reason == GAPS_ONLY):
             left_out[place] = reason
@@ -214,7 +214,7 @@ def reason_to_leave_out(column: Column, kind: Kind, name: str | None = None, is_
                 return None
             return _DIFFERS if np.count_nonzero(rows == 1) >= (1 - _SHARED) * known else _ARE_RARE
         return ONE_VALUE if known else GAPS_ONLY
-    if not is_plain and np.isnan(values[0]) and np.isnan(values).all():
+    if np.isnan(values[0]) and np.isnan(values).all():
         return GAPS_ONLY
     reasons = [reason for reason, holds in RULES.items() if column.reads == "number" and holds(values, name)]
     if not is_plain and (values[:COUNTED_ROWS] == values[0]).all() and (values == values[0]).all():
