@@ -4,6 +4,7 @@ python -m tests.bench                     all cases
 python -m tests.bench cc digits           the cases whose names begin so
 python -m tests.bench --peers torch cnn0  beside PyTorch alone
 python -m tests.bench --isa avx2          all sides as on a processor without AVX-512
+python -m tests.bench --backend cuda      on a GPU, beside PyTorch and JAX there
 python -m tests.bench --against ../old    another checkout's build and this one, in turn (growth's cases too)
 """
 
@@ -16,12 +17,12 @@ from typing import Annotated
 
 import typer
 
-from nn.study.bench import duration, select
+from nn.study.bench import Product, duration, select
 from nn.terminal.tables import table
 from nn.utils import NnError, UsageError, default_threads, processor_name, say
 
 from .compare import Side, compare
-from .sides import PEERS
+from .sides import PEERS, PEERS_ON_GPU
 
 # What tells each side to use no more than an instruction set: nn, PyTorch and the MKL and oneDNN in it, NumPy's
 # OpenBLAS, JAX's compiler. They read it when they are loaded.
@@ -39,7 +40,8 @@ ISAS = {
 
 def main(
     cases: Annotated[list[str] | None, typer.Argument(help="Names, or beginnings of names (all cases).")] = None,
-    peers: Annotated[str, typer.Option(help="Libraries to compare with, with commas.")] = ",".join(PEERS),
+    peers: Annotated[str, typer.Option(help="Libraries to compare with, with commas (all).")] = "",
+    backend: Annotated[str, typer.Option(help="Of nn: omp, cuda or cudnn.")] = "omp",
     threads: Annotated[int, typer.Option(help="Cores that each side may use.")] = default_threads(),
     seconds: Annotated[float, typer.Option(help="About how long to measure a case.")] = 4.0,
     isa: Annotated[str, typer.Option(help="Most that all sides may use: avx2 (all that there is).")] = "",
@@ -55,9 +57,10 @@ def main(
         if against:
             from .against import measure, report
 
-            result, show = measure(against, cases or [], threads, rounds), report
+            result, show = measure(against, cases or [], threads, rounds, backend=backend), report
         else:
-            result, show = _comparison(select(cases or []), _names(peers), threads, seconds), _report
+            chosen, libraries = _cases(cases or [], backend), _names(peers, backend)
+            result, show = _comparison(chosen, libraries, threads, seconds, backend), _report
     except NnError as failure:
         say(f"bench: {failure}")
         sys.exit(failure.exit_code)
@@ -74,16 +77,21 @@ def limit_isa(name: str) -> None:
     os.environ.update(ISAS.get(name, {}))
 
 
-def _names(peers: str) -> list[str]:
-    names = [name for name in peers.split(",") if name]
+def _cases(names: list[str], backend: str) -> list:
+    """Return the cases of these names; a product by itself is computed on the processor only."""
+    return [case for case in select(names) if backend == "omp" or not isinstance(case, Product)]
+
+
+def _names(peers: str, backend: str) -> list[str]:
+    names = [name for name in peers.split(",") if name] or (PEERS if backend == "omp" else PEERS_ON_GPU)
     for name in names:
         if name not in PEERS:
             raise UsageError(f"--peers {name}: there are {', '.join(PEERS)}")
     return names
 
 
-def _comparison(cases, peers: list[str], threads: int, seconds: float) -> dict:
-    sides = [Side(name, threads) for name in ("nn", *peers)]
+def _comparison(cases, peers: list[str], threads: int, seconds: float, backend: str) -> dict:
+    sides = [Side(name, threads, backend=backend) for name in ("nn", *peers)]
     try:
         nn, *others = sides
         missing = [side.name for side in others if side.version is None]
@@ -95,7 +103,8 @@ def _comparison(cases, peers: list[str], threads: int, seconds: float) -> dict:
             say(f"bench: {case.name}")
             results.append(compare(case, nn, others, seconds))
         versions = {side.name: side.version for side in (nn, *others)}
-        return {"processor": processor_name(), "threads": threads, "versions": versions, "results": results}
+        told = {"processor": processor_name(), "threads": threads, "backend": backend, "versions": versions}
+        return {**told, "results": results}
     finally:
         for side in sides:
             side.close()
@@ -103,7 +112,7 @@ def _comparison(cases, peers: list[str], threads: int, seconds: float) -> dict:
 
 def _report(result: dict) -> None:
     versions = ", ".join(f"{name} {number}" for name, number in result["versions"].items())
-    title = f"{result['processor']}, {result['threads']} threads; {versions}"
+    title = f"{result['processor']}, {result['threads']} threads, {result['backend']}; {versions}"
     rows = []
     for r in result["results"]:
         own = [r["case"], r["per"], duration(r["us"]), f"{r['gflops']:.3g}", _error(r["error"])]

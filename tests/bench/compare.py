@@ -49,10 +49,12 @@ def target(case_name: str) -> float | None:
 class Side:
     """A library, or the build of a checkout, in a process of its own; one_side.py has the questions."""
 
-    def __init__(self, name: str, threads: int, checkout: Path = ROOT, turn_seconds: float = TURN_SECONDS):
+    def __init__(
+        self, name: str, threads: int, checkout: Path = ROOT, turn_seconds: float = TURN_SECONDS, backend: str = "omp"
+    ):
         self.name, self.checkout = name, checkout
         self._process = subprocess.Popen(
-            [sys.executable, "-c", CODE, name, str(turn_seconds), str(threads)],
+            [sys.executable, "-c", CODE, name, str(turn_seconds), str(threads), backend],
             cwd=checkout,
             env={**os.environ, "PYTHONPATH": str(checkout)},
             stdin=subprocess.PIPE,
