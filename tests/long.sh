@@ -34,3 +34,4 @@ bash tests/wheel.sh
 
 echo "== the tests of the GPU, where there is one"
 python -m pytest -q tests/gpu
+python -m pytest -q tests/nn/test_layers.py tests/train/test_weights.py -k "cuda or cudnn"

@@ -23,27 +23,7 @@ TURN_SECONDS = 0.1
 REST_SECONDS = 0.02  # for the spinning threads of the side before to fall asleep
 LEAST_ROUNDS, MOST_ROUNDS = 3, 15
 
-TARGETS = {  # case -> times as fast as PyTorch that it should be
-    "cc-b10": 100,
-    "cc-b10-float64": 50,
-    "cc-b1000": 5,
-    "digits": 10,
-    "cnn0": 4,
-    "cnn1": 4,
-    "cnn2": 3,
-    "solar-50": 4,
-    "solar-wide": 2.3,
-    "solar-deep": 2.3,
-    "solar-large": 2.2,
-    "solar-cnn": 3.5,
-}
-FORWARD_TARGET = 2
 MEMORY_TARGET = 2.5  # bytes an engine may hold, times what a training step cannot do without
-
-
-def target(case_name: str) -> float | None:
-    """Return the wanted speed relative to PyTorch; None where there is no target."""
-    return FORWARD_TARGET if "-forward-" in case_name else TARGETS.get(case_name)
 
 
 class Side:
@@ -121,6 +101,5 @@ def compare(case, nn: Side, peers: list[Side], seconds: float) -> dict:
         **{name: own[name] for name in ("us", "best_us", "error")},
         "gflops": case.operations / own["us"] / 1e3,
         **{name: started[nn].get(name) for name in ("threads", "bytes", "needed_bytes")},
-        "target": target(case.name),
         "peers": sides,
     }

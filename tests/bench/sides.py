@@ -424,20 +424,5 @@ class Sklearn:
         return dense and len(hidden) == 1 and net.layers[-1].activation == output
 
 
-class Numpy:
-    """NumPy, for matrix products."""
-
-    name = "numpy"
-
-    def __init__(self, backend: str = "omp"):
-        self.version = np.__version__
-
-    def start(self, case):
-        if not isinstance(case, Product):
-            return None
-        a, b = case.factors()
-        return timed(lambda: a @ b), (a @ b)[checked_rows(case.m)], {}
-
-
-SIDES = {side.name: side for side in (Nn, Torch, Jax, Sklearn, Numpy)}
+SIDES = {side.name: side for side in (Nn, Torch, Jax, Sklearn)}
 PEERS, PEERS_ON_GPU = [name for name in SIDES if name != "nn"], ["torch", "jax"]

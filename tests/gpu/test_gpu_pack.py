@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from support.networks import StopsAfter, fill, network, require
+from support.networks import fill, network, require
 
 from nn.backends.cuda import pack as packs
 from nn.backends.cuda.pack import CudaPack
@@ -139,25 +139,6 @@ def test_other_networks_have_the_same_bits(spec):
     engine, data = prepared(spec)
     pack, _ = check_epochs(engine, data, [settings(m) for m in range(5)])
     assert type(pack) is Turns
-
-
-def test_a_member_that_stops_goes_on_with_the_same_bits(monkeypatch):
-    monkeypatch.setattr(packs, "FIRST_BATCHES", 3)
-    engine, data = prepared(CC)
-    zeros = np.zeros(engine.size, engine.dtype)
-    how = [settings(m, batch=10) for m in range(3)]
-    pack, jobs = engine.pack(3, 10), jobs_of(engine, data, how, 0, [0] * 3)
-    expected = [alone(engine, job, [start_of(engine, job.member), zeros, zeros], 0) for job in jobs]
-    for member in range(3):
-        pack.set(member, "parameters", start_of(engine, member))
-    jobs[1].progress = StopsAfter(1)
-    pack.epoch(jobs)
-    assert [job.progress.row == len(job.rows) for job in jobs] == [True, False, True]
-    assert jobs[1].progress.row == 30
-    jobs[1].progress = engine.progress(30, 3, jobs[1].progress.loss)
-    pack.epoch([jobs[1]])
-    for job, (vectors, loss, *_) in zip(jobs, expected, strict=True):
-        assert np.array_equal(pack.get(job.member, "parameters"), vectors[0]) and job.progress.loss == loss
 
 
 @pytest.mark.parametrize("count", [1, 447, 449, 20_000, 100_000])
