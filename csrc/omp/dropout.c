@@ -1,4 +1,4 @@
-/* dropout.c - as ../seq/dropout.c, with many Philox blocks at a time. The mask has channels first; it is transposed
+/* dropout.c - rows of ../dropout.c with many Philox blocks at a time. The mask has channels first; it is transposed
  * before it is applied.
  */
 #include "../core.h"
@@ -135,35 +135,3 @@ static void dropout_row(const layer *l, real *to, const real *from, int64_t r, c
     for (int64_t k = 0; k < n; k++)
         to[k] = from[k] * factor[k];
 }
-
-static void dropout_rows(const layer *l, real *to, const real *from, int64_t first, int64_t last, const batch *b)
-{
-    int64_t stride = row_stride(l->inputs);
-    if (!b->training)
-        memcpy(to + first * stride, from + first * stride, (size_t)((last - first) * stride) * sizeof *to);
-    else
-        for (int64_t r = first; r < last; r++)
-            dropout_row(l, to + r * stride, from + r * stride, r, b);
-}
-
-static void dropout_forward(layer *l, real *out, const real *x, const batch *b)
-{
-    int64_t first, last;
-    thread_share(b->team, b->n, 1, &first, &last);
-    dropout_rows(l, out, x, first, last, b);
-    activation_forward(out, l->spec.activation, first, last, l->outputs);
-}
-
-static void dropout_backward_input(layer *l, real *dx, const real *dz, const real *x, nn_activation below,
-                                   const batch *b)
-{
-    int64_t first, last;
-    thread_share(b->team, b->n, 1, &first, &last);
-    dropout_rows(l, dx, dz, first, last, b);
-    activation_backward(dx, x, below, first, last, l->inputs);
-}
-
-static const layer_kind dropout_kind = {
-    .forward = dropout_forward, .backward_input = dropout_backward_input, .flops = dropout_flops,
-    .memory = {.scratch = dropout_scratch}, .fast = {.by_rows = 1},
-};

@@ -151,11 +151,12 @@ INLINE void maxpool_image_backward(const int64_t k, real *dx, const real *dz, co
         }
 }
 
-static void maxpool_forward(layer *l, real *out, const real *x, const batch *b)
+static void pool_forward(layer *l, real *out, const real *x, const batch *b)
 {
+    integer *where = l->spec.kind == NN_MAXPOOL ? (integer *)l->work + b->row * l->outputs : NULL;
     int64_t first, last;
     thread_share(b->team, b->n, 1, &first, &last);
-    pool_images(l, out, (integer *)l->work + b->row * l->outputs, x, first, last, b->scratch);
+    pool_images(l, out, where, x, first, last, b->scratch);
     activation_forward(out, l->spec.activation, first, last, l->outputs);
 }
 
@@ -196,14 +197,6 @@ static void avgpool_image_backward(real *dx, const real *dz, const nn_layer *s)
                 }
 }
 
-static void avgpool_forward(layer *l, real *out, const real *x, const batch *b)
-{
-    int64_t first, last;
-    thread_share(b->team, b->n, 1, &first, &last);
-    pool_images(l, out, NULL, x, first, last, b->scratch);
-    activation_forward(out, l->spec.activation, first, last, l->outputs);
-}
-
 static void avgpool_backward_input(layer *l, real *dx, const real *dz, const real *x, nn_activation below,
                                    const batch *b)
 {
@@ -216,11 +209,11 @@ static void avgpool_backward_input(layer *l, real *dx, const real *dz, const rea
 }
 
 static const layer_kind maxpool_kind = {
-    .forward = maxpool_forward, .backward_input = maxpool_backward_input, .flops = pool_flops,
+    .forward = pool_forward, .backward_input = maxpool_backward_input, .flops = pool_flops,
     .memory = {.workspace = maxpool_workspace, .scratch = pool_scratch},
     .fast = {.by_rows = 1, .reads_output = maxpool_reads_output},
 };
 static const layer_kind avgpool_kind = {
-    .forward = avgpool_forward, .backward_input = avgpool_backward_input, .flops = pool_flops,
+    .forward = pool_forward, .backward_input = avgpool_backward_input, .flops = pool_flops,
     .memory = {.scratch = pool_scratch}, .fast = {.by_rows = 1},
 };

@@ -48,10 +48,9 @@ static void avgpool_plane_forward(real *out, const real *image, const nn_layer *
             *out++ = (real)(window_sum(image + (oy * s->in[2] + ox) * s->stride, s->in[2], s->kernel) / area);
 }
 
-static void avgpool_plane_backward(double *sum, const real *dz, const real *image, const nn_layer *s)
+static void avgpool_plane_backward(double *sum, const real *dz, const nn_layer *s)
 {
     double area = (double)s->kernel * s->kernel;
-    (void)image;
     for (int64_t oy = 0; oy < s->out[1]; oy++)
         for (int64_t ox = 0; ox < s->out[2]; ox++, dz++)
             for (int64_t y = 0; y < s->kernel; y++)
@@ -65,58 +64,34 @@ static int64_t pool_workspace(const nn_layer *spec, int64_t n, int threads)
     return (int64_t)spec->in[1] * spec->in[2] * (int64_t)sizeof(double);
 }
 
-static void pool_forward(layer *l, real *out, const real *x, const batch *b,
-                         void (*plane_forward)(real *, const real *, const nn_layer *))
+static void pool_forward(layer *l, real *out, const real *x, const batch *b)
 {
     const nn_layer *s = &l->spec;
     int64_t in = (int64_t)s->in[1] * s->in[2], pixels = (int64_t)s->out[1] * s->out[2];
     for (int64_t p = 0; p < b->n * s->in[0]; p++)
-        plane_forward(out + p * pixels, x + p * in, s);
+        (s->kind == NN_MAXPOOL ? maxpool_plane_forward : avgpool_plane_forward)(out + p * pixels, x + p * in, s);
     activation_forward(out, s->activation, 0, b->n, l->outputs);
 }
 
-static void pool_backward(layer *l, real *dx, const real *dz, const real *x, nn_activation below, const batch *b,
-                          void (*plane_backward)(double *, const real *, const real *, const nn_layer *))
+static void pool_backward_input(layer *l, real *dx, const real *dz, const real *x, nn_activation below, const batch *b)
 {
     const nn_layer *s = &l->spec;
     int64_t in = (int64_t)s->in[1] * s->in[2], pixels = (int64_t)s->out[1] * s->out[2];
     double *sum = l->work;
     for (int64_t p = 0; p < b->n * s->in[0]; p++) {
         memset(sum, 0, (size_t)in * sizeof *sum);
-        plane_backward(sum, dz + p * pixels, x + p * in, s);
+        if (s->kind == NN_MAXPOOL)
+            maxpool_plane_backward(sum, dz + p * pixels, x + p * in, s);
+        else
+            avgpool_plane_backward(sum, dz + p * pixels, s);
         for (int64_t i = 0; i < in; i++)
             dx[p * in + i] = (real)sum[i];
     }
     activation_backward(dx, x, below, 0, b->n, l->inputs);
 }
 
-static void maxpool_forward(layer *l, real *out, const real *x, const batch *b)
-{
-    pool_forward(l, out, x, b, maxpool_plane_forward);
+#define POOL_KIND { \
+    .forward = pool_forward, .backward_input = pool_backward_input, .flops = pool_flops, \
+    .memory = {.workspace = pool_workspace}, \
 }
-
-static void maxpool_backward_input(layer *l, real *dx, const real *dz, const real *x, nn_activation below,
-                                   const batch *b)
-{
-    pool_backward(l, dx, dz, x, below, b, maxpool_plane_backward);
-}
-
-static void avgpool_forward(layer *l, real *out, const real *x, const batch *b)
-{
-    pool_forward(l, out, x, b, avgpool_plane_forward);
-}
-
-static void avgpool_backward_input(layer *l, real *dx, const real *dz, const real *x, nn_activation below,
-                                   const batch *b)
-{
-    pool_backward(l, dx, dz, x, below, b, avgpool_plane_backward);
-}
-
-static const layer_kind maxpool_kind = {
-    .forward = maxpool_forward, .backward_input = maxpool_backward_input, .flops = pool_flops,
-    .memory = {.workspace = pool_workspace},
-};
-static const layer_kind avgpool_kind = {
-    .forward = avgpool_forward, .backward_input = avgpool_backward_input, .flops = pool_flops,
-    .memory = {.workspace = pool_workspace},
-};
+static const layer_kind maxpool_kind = POOL_KIND, avgpool_kind = POOL_KIND;

@@ -106,7 +106,6 @@ class CpuEngine:
             self._join_ranks(distribute)
 
     def _rows_of_a_block(self, layers) -> int:
-        """Return how many rows are predicted at a time."""
         row_bytes = self.dtype.itemsize * sum(layer.outputs for layer in layers)
         images = any(layer.kind == "conv" for layer in layers)
         return min(max(BLOCK_BYTES // row_bytes, 32 if images else LEAST_ROWS * self.threads), 4096)
@@ -225,17 +224,14 @@ class CpuEngine:
         return specs
 
     def describe(self) -> str:
-        """Return backend, instruction set and ranks; see Engine.describe."""
         isa = self.ffi.string(self.lib.nn_isa()).decode()
         name = self.name if self.name == "seq" else f"{self.name} ({isa})"
         return f"{name}, {self.rank_group.size} ranks" if self.rank_group.size > 1 else name
 
     def device_name(self) -> str:
-        """Return the processor's name."""
         return processor_name()
 
     def threads_for(self, rows: int) -> int:
-        """Return the threads that a batch of `rows` rows uses."""
         return self._call("net_threads", self._own.net, rows)
 
     def routes(self, rows: int) -> list[str]:
@@ -248,7 +244,6 @@ class CpuEngine:
         return lines
 
     def bytes(self) -> int:
-        """Return the memory that the network takes beside the data set."""
         return self._call("net_bytes", self._own.net)
 
     def pack(self, count: int, rows: int) -> Pack:
@@ -258,13 +253,11 @@ class CpuEngine:
         return CpuPack(self, count)
 
     def set(self, what: str, vector: np.ndarray) -> None:
-        """Copy a vector in; what: parameters, kept, moment1, moment2 (nothing where another rank has the moments)."""
         if not what.startswith("moment") or self._has_moments:
             with self._alone(changes=what == "parameters") as net:
                 self._copy("net_set", net, what, self._pointer(vector, (self.size,)))
 
     def get(self, what: str) -> np.ndarray:
-        """Copy a parameter vector out."""
         vector = np.empty(self.size, self.dtype)
         with self._alone() as net:
             self._copy("net_get", net, what, self._pointer(vector, writable=True))
@@ -275,13 +268,11 @@ class CpuEngine:
             raise NnError(f"out of memory for {what} of {self.size} parameters; use fewer or smaller layers")
 
     def keep(self) -> None:
-        """Keep a copy of the parameters; see Engine.keep."""
         with self._alone() as net:
             if self._call("net_keep", net):
                 raise NnError(f"out of memory for a copy of {self.size} parameters; use fewer or smaller layers")
 
     def load(self, x: np.ndarray, y: np.ndarray | None = None, weights: np.ndarray | None = None) -> CpuData:
-        """Return the rows as the core reads them; see Engine.load."""
         x = np.ascontiguousarray(x)
         struct = self.ffi.new("nn_data *")
         if x.dtype.names:
@@ -318,11 +309,9 @@ class CpuEngine:
         struct.numbers, struct.codes4, struct.codes2, struct.codes1 = counts
 
     def progress(self, row: int = 0, step: int = 0, loss: float = 0.0) -> Progress:
-        """Return a counter (nn_progress in nn.h)."""
         return self.ffi.new("nn_progress *", {"row": row, "step": step, "loss": loss})
 
     def epoch(self, data: CpuData, order: np.ndarray, settings: EpochSettings, progress: Progress) -> None:
-        """Train on data's rows order[progress.row:]; see Engine.epoch."""
         if len(order) and not 0 <= order.min() <= order.max() < data.rows:
             raise ValueError("row order out of range")
         rows, training = self._pointer(order, dtype=np.int64), self.ffi.new("nn_training *", self._training(settings))
@@ -341,7 +330,6 @@ class CpuEngine:
         return {**own, **moves, "optimizer": self._constant(settings.optimizer), "moments": len(settings.moments)}
 
     def record(self, batches: int) -> None:
-        """Time the steps of the next `batches` batches of training."""
         self._stamps = np.zeros((batches, 7 + 3 * self._layers))
         stamps = self._pointer(self._stamps, dtype=np.float64, writable=True)
         self._profile = self.ffi.new("nn_profile *", {"capacity": batches, "stamps": stamps})
@@ -378,7 +366,6 @@ class CpuEngine:
     def gradients(
         self, x: np.ndarray, y: np.ndarray, seed: int = -1, step: int = 0
     ) -> tuple[float, np.ndarray, np.ndarray]:
-        """Return (mean loss, gradient vector, dx) of one batch: x (rows, inputs), y (rows, outputs)."""
         rows = len(x)
         grads, dx = np.empty(self.size, self.dtype), np.empty((rows, self.inputs), self.dtype)
         loss = self.ffi.new("double *")
@@ -398,14 +385,12 @@ class CpuEngine:
         return self._pointer(rows, dtype=np.int64), len(rows)
 
     def predict(self, data: CpuData, rows: np.ndarray | None = None, vector: np.ndarray | None = None) -> np.ndarray:
-        """Return outputs (rows, outputs) of data's rows, all of them by default; see Engine.predict."""
         indices, count = self._rows(data, rows)
         out, most = np.empty((count, self.outputs), self.dtype), min(count, self._block_rows)
         self._forward("net_predict", most, vector, self._pointer(out), data.struct, indices, count)
         return out
 
     def loss(self, data: CpuData, rows: np.ndarray) -> float:
-        """Return the weighted mean loss of data's rows."""
         indices, most = self._rows(data, rows)[0], min(len(rows), self._block_rows)
         return self._forward("net_loss", most, None, data.struct, indices, len(rows))
 
@@ -427,11 +412,9 @@ class CpuPack:
         )
 
     def describe(self) -> str:
-        """Return how many networks are trained at a time."""
         return f"{self.count} networks, {min(self.count, self._engine.threads)} at a time, each on one thread"
 
     def bytes(self) -> int:
-        """Return the memory of all members and of the threads' activations."""
         return self._engine._call("pack_bytes", self._pack)
 
     def _member(self, name: str, member: int, *arguments) -> None:
@@ -441,23 +424,19 @@ class CpuPack:
             raise self._no_memory()
 
     def set(self, member: int, what: str, vector: np.ndarray) -> None:
-        """Copy a vector of a member in."""
         engine = self._engine
         self._member("pack_set", member, engine._constant(what), engine._pointer(vector, (engine.size,)))
 
     def get(self, member: int, what: str) -> np.ndarray:
-        """Return a copy of a member's vector."""
         engine = self._engine
         vector = np.empty(engine.size, engine.dtype)
         self._member("pack_get", member, engine._constant(what), engine._pointer(vector, writable=True))
         return vector
 
     def keep(self, member: int) -> None:
-        """Keep a copy of a member's parameters."""
         self._member("pack_keep", member)
 
     def epoch(self, jobs: Sequence[PackJob]) -> None:
-        """Train every job's member; see Pack.epoch."""
         structs = self._structs(jobs)
         for struct, job in zip(structs, jobs, strict=True):
             struct.training, struct.progress = self._engine._training(job.settings), job.progress
@@ -469,7 +448,6 @@ class CpuPack:
             raise NnError(f"out of memory for batches of {batch} rows; use a smaller --batch_number, or fewer networks")
 
     def predict(self, jobs: Sequence[PackJob]) -> list[np.ndarray]:
-        """Return the outputs (rows, outputs) of every job."""
         engine, structs = self._engine, self._structs(jobs)
         outs = [np.empty((len(job.rows), engine.outputs), engine.dtype) for job in jobs]
         pointers = [engine._pointer(out, writable=True) for out in outs]
@@ -479,7 +457,6 @@ class CpuPack:
         return outs
 
     def loss(self, jobs: Sequence[PackJob]) -> list[float]:
-        """Return the mean loss of every job."""
         structs = self._structs(jobs)
         self._run("pack_loss", structs, self._block(jobs))
         return [struct.loss for struct in structs]

@@ -42,7 +42,6 @@ class EpochSettings:
 
     @property
     def constants(self) -> tuple[float, ...]:
-        """The constants of the optimiser's formula."""
         return OPTIMIZERS[self.optimizer].constants_with(self.momentum)
 
     def moves(self, shape: tuple[int, int, int]) -> tuple[int, int, int]:

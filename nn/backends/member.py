@@ -61,19 +61,15 @@ class MemberEngine:
         return getattr(self._engine, name)
 
     def set(self, what: str, vector: np.ndarray) -> None:
-        """Copy a vector of the member in."""
         self._pack.set(self._member, what, vector)
 
     def get(self, what: str) -> np.ndarray:
-        """Return a copy of the member's vector."""
         return self._pack.get(self._member, what)
 
     def keep(self) -> None:
-        """Keep a copy of the member's parameters."""
         self._pack.keep(self._member)
 
     def predict(self, data: Any, rows: np.ndarray | None = None) -> np.ndarray:
-        """Return the member's outputs (rows, outputs)."""
         rows = np.arange(data.rows) if rows is None else rows
         return self._pack.predict([PackJob(self._member, data, rows)])[0]
 
@@ -95,7 +91,6 @@ class RankMember:
         return getattr(self._own or self._engine, name)
 
     def set(self, what: str, vector: np.ndarray) -> None:
-        """Copy a vector of the network in."""
         if self._own is not None:
             self._own.set(what, vector)
         elif what == "parameters":
@@ -110,7 +105,6 @@ class RankMember:
         return self._last.copy() if own is None else own
 
     def keep(self) -> None:
-        """Keep a copy of the network's parameters."""
         if self._own is not None:
             self._own.keep()
 
@@ -119,5 +113,4 @@ class RankMember:
         return None if self._own is None else self._own.load(x, y, weights)
 
     def predict(self, data: Any, rows: np.ndarray | None = None) -> np.ndarray:
-        """Return the network's outputs (rows, outputs)."""
         return self._from_owner(None if self._own is None else self._own.predict(data, rows))

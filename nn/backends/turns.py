@@ -17,27 +17,22 @@ class Turns:
         self._vectors: list[dict[str, np.ndarray]] = [{} for _ in range(count)]
 
     def describe(self) -> str:
-        """Return that the members take turns."""
         return f"{self.count} networks, which take turns"
 
     def bytes(self) -> int:
-        """Return the memory of the engine, and that of the members' vectors on the host."""
         waiting = sum(vector.nbytes for vectors in self._vectors for vector in vectors.values())
         return self._engine.bytes() + waiting
 
     def set(self, member: int, what: str, vector: np.ndarray) -> None:
-        """Copy a vector of a member in."""
         if vector.shape != (self._engine.size,) or vector.dtype != self._engine.dtype:
             expected = f"{self._engine.dtype} {(self._engine.size,)}"
             raise ValueError(f"expected {expected}, got {vector.dtype} {vector.shape}")
         self._vectors[member][what] = vector.copy()
 
     def get(self, member: int, what: str) -> np.ndarray:
-        """Return a copy of a member's vector."""
         return self._vector(member, what).copy()
 
     def keep(self, member: int) -> None:
-        """Keep a copy of a member's parameters."""
         self._vectors[member]["kept"] = self._vector(member, "parameters").copy()
 
     def _vector(self, member: int, what: str) -> np.ndarray:
@@ -48,7 +43,6 @@ class Turns:
         return vectors[what]
 
     def epoch(self, jobs: Sequence[PackJob]) -> None:
-        """Train one job's member after the other; see Pack.epoch."""
         engine = self._engine
         for job in jobs:
             changed = ["parameters", *job.settings.moments]
@@ -59,11 +53,9 @@ class Turns:
                 self.set(job.member, what, engine.get(what))
 
     def predict(self, jobs: Sequence[PackJob]) -> list[np.ndarray]:
-        """Return the outputs (rows, outputs) of every job."""
         return [self._with(job).predict(job.data, job.rows) for job in jobs]
 
     def loss(self, jobs: Sequence[PackJob]) -> list[float]:
-        """Return the mean loss of every job."""
         return [self._with(job).loss(job.data, job.rows) for job in jobs]
 
     def _with(self, job: PackJob) -> Engine:

@@ -178,7 +178,6 @@ class MpiGroup(RankGroup):
         raise self._outcome
 
     def broadcast(self, value):
-        """See RankGroup; raises what gather does."""
         own = json.dumps(value).encode()
         length = self.gather(len(own))[0]
         text = bytearray(own if self.rank == 0 else length)
@@ -187,7 +186,6 @@ class MpiGroup(RankGroup):
         return json.loads(text)
 
     def gather_arrays(self, array: np.ndarray) -> list[np.ndarray]:
-        """See RankGroup; raises what gather does."""
         lengths = self.gather(len(array))
         with self._unbroken():
             found = [np.empty(length, array.dtype) for length in lengths]

@@ -6,6 +6,7 @@ import json
 import os
 
 from ..settings.flags import REFERENCE, given_values, keywords
+from ..terminal import console
 from ..utils import UsageError, check_writable
 
 
@@ -31,10 +32,26 @@ def unseen_rows(flags, net, model: str, labelled: bool = True):
     from ..data.loading import holdout_dataset, load_for, training_dataset
 
     if flags.dataset:
-        return load_for(net, flags.dataset, **given_values(flags, LAYOUT), labelled=labelled), False, "rows"
+        given = given_values(flags, LAYOUT)
+        return load_for(net, flags.dataset, **given, labelled=labelled, memory=flags.memory), False, "rows"
     if "folds" in net.config and not net.holdout:
-        return training_dataset(net, model, force=flags.force), True, "rows, out of fold"
-    return holdout_dataset(net, model, force=flags.force), False, "held-out rows"
+        return training_dataset(net, model, force=flags.force, memory=flags.memory), True, "rows, out of fold"
+    ds = holdout_dataset(net, model, whole=flags.reference, force=flags.force, memory=flags.memory)
+    return ds, False, "held-out rows" if net.holdout else "rows"
+
+
+def say_run(flags, net, about: str) -> None:
+    """Print the first lines of a run of a model, unless --quiet. about: the data in a line."""
+    if not flags.quiet:
+        console.say_run(about, net.engine.describe(), net.engine.threads, net.dtype, net.seed)
+
+
+def write_page(flags, net, *rows, **more) -> None:
+    """Write the page of --model to --report, if that is given. rows, more: as model_page.of_model takes them."""
+    if flags.report:
+        from ..study import model_page, page
+
+        page.write(flags.report, model_page.of_model(net, flags.model, *rows, **more))
 
 
 def check_apart(read: str, written: str) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from ..settings.flags import keywords
 from ..terminal import console, tables
 from ..utils import UsageError
-from .common import check_report, print_json, unseen_rows
+from .common import check_report, print_json, say_run, unseen_rows
 
 
 def compare_command(flags) -> None:
@@ -22,10 +22,7 @@ def compare_command(flags) -> None:
     nets = [Network.of_file(path, **keywords(flags, "engine")) for path in paths]
     parts = [_rows(flags, net, path) for net, path in zip(nets, paths, strict=True)]
     datasets, scores, abouts = zip(*parts, strict=True)
-    if not flags.quiet:
-        net = nets[0]
-        about = console.about(datasets[0], abouts[0])
-        console.say_run(about, net.engine.describe(), net.engine.threads, net.dtype, net.seed)
+    say_run(flags, nets[0], console.about(datasets[0], abouts[0]))
     result = compared(nets, datasets, paths, scores, seed=flags.seed or 0)
     if flags.report:
         from ..study import model_page, page

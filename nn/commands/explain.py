@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from ..terminal import console, tables
 from ..utils import check_writable, say
-from .common import check_apart, check_report, load_network, print_json, unseen_rows
+from .common import check_apart, check_report, load_network, print_json, say_run, unseen_rows, write_page
 
 BLOCK = 256  # rows explained at a time
 
@@ -21,7 +21,6 @@ def explain_command(flags) -> None:
         check_report(flags.report, flags.dataset, flags.model, flags.background, flags.output)
     net = load_network(flags)
 
-    from ..study import model_page, page
     from ..test.importance import curves, importance
     from ..test.shapley import background_rows
     from ..train.folds import out_of_fold, unseen_parts
@@ -29,18 +28,16 @@ def explain_command(flags) -> None:
     background = background_rows(net, flags.background, flags.seed or 0, flags.model) if flags.output else None
     ds, is_out_of_fold, about = unseen_rows(flags, net, flags.model, labelled=not flags.output)
     parts = unseen_parts(net, ds) if is_out_of_fold else None
-    if not flags.quiet:
-        console.say_run(console.about(ds, about), net.engine.describe(), net.engine.threads, net.dtype, net.seed)
+    say_run(flags, net, console.about(ds, about))
     result: dict = {}
     if ds.y is not None:
         found = importance(
             net, ds, metric_name=flags.monitor, group_columns=flags.group_columns, seed=flags.seed or 0, parts=parts
         )
         result = {"importance": vars(found), "curves": curves(net, ds.x, found.names)}
-    if flags.report:
-        important = (found, result["curves"]) if result else None
-        known = out_of_fold(net, ds) if is_out_of_fold else None
-        page.write(flags.report, model_page.of_model(net, flags.model, ds, about, found=known, important=important))
+    important = (found, result["curves"]) if result else None
+    known = out_of_fold(net, ds) if flags.report and is_out_of_fold else None
+    write_page(flags, net, ds, about, found=known, important=important)
     if flags.output:
         result |= {"contributions": flags.output, "error": _write(flags, net, ds.x, background)}
     if flags.json:

@@ -80,7 +80,7 @@ def _texts(net, ds: Dataset, numbers, facts: list, scores, deviations: list, thr
         truth = [] if ds.y is None else _numbers(ds.y.reshape(len(scores), -1))
         return [*rows, *ids, *_numbers(scores), *deviations, *truth]
     names = np.array(class_names(net))
-    predicted = names[decide(scores[:, 0] if net.task == "binary" else scores, threshold)].tolist()
+    predicted = names[decide(scores, threshold)].tolist()
     truth = [] if ds.y is None else [names[ds.y].tolist()]
     return [*rows, *ids, predicted, *_numbers(scores), *deviations, *truth]
 

@@ -7,7 +7,6 @@ from .common import check_report, load_network, print_json, unseen_rows
 
 
 def bench_command(flags) -> None:
-    """Time the benchmark cases on every backend, or on --backend."""
     from ..study.bench import bench, report
 
     names = flags.case.split(",") if flags.case else []

@@ -12,7 +12,7 @@ from ..settings.values import check_is_number
 from ..terminal import console, tables
 from ..terminal.figures import layers_of
 from ..utils import UsageError, check_writable, counted, is_stream, printable, say
-from .common import LAYOUT, check_apart, check_report, load_network, print_json
+from .common import LAYOUT, check_apart, check_report, load_network, print_json, say_run, unseen_rows, write_page
 
 
 def test_command(flags) -> None:
@@ -22,53 +22,29 @@ def test_command(flags) -> None:
         check_report(flags.report, flags.model, flags.dataset)
     net = load_network(flags)
 
-    from ..data.loading import holdout_dataset, load_for
     from ..data.records import check_answers
     from ..test import test
 
-    if not flags.dataset and "folds" in net.config and not net.holdout:
-        _tell_test(flags, net, _tested_by_folds(flags, net))
-        return
-    about = "rows" if flags.dataset or not net.holdout else "held-out rows"
-    if flags.dataset:
-        ds = load_for(net, flags.dataset, **given_values(flags, LAYOUT), memory=flags.memory)
+    ds, is_out_of_fold, about = unseen_rows(flags, net, flags.model)
+    if not is_out_of_fold:
+        check_answers(net, ds)
+    if flags.scaling:
+        _fit_scaling(flags, net, ds)
+    say_run(flags, net, console.about(ds, about))
+    asked, found = {"threshold": flags.threshold, "intervals": flags.intervals}, None
+    if is_out_of_fold:
+        from ..train.folds import figures_out_of_fold, out_of_fold
+
+        found = out_of_fold(net, ds)
+        result = figures_out_of_fold(net, ds, found, **asked, each=flags.verbose)
     else:
-        ds = holdout_dataset(net, flags.model, whole=flags.reference, force=flags.force, memory=flags.memory)
-    check_answers(net, ds)
-    _prepare(flags, net, ds, about)
-    result = test(net, ds, threshold=flags.threshold, intervals=flags.intervals)
-    if flags.verbose and len(net.members) > 1:
+        result = test(net, ds, **asked)
+    if flags.verbose and len(net.members) > 1 and not is_out_of_fold:
         result["members"] = [
             {"seed": member.seed, "weight": weight, **test(member, ds, threshold=flags.threshold)}
             for member, weight in zip(net.members, net.member_weights, strict=True)
         ]
-    if flags.report:
-        from ..study import model_page, page
-
-        page.write(flags.report, model_page.of_model(net, flags.model, ds, about, threshold=flags.threshold))
-    _tell_test(flags, net, result)
-
-
-def _tested_by_folds(flags, net) -> dict:
-    """Return the out-of-fold figures of a cross-validation that held no rows out."""
-    from ..data.loading import training_dataset
-    from ..train.folds import figures_out_of_fold, out_of_fold
-
-    ds = training_dataset(net, flags.model, force=flags.force, memory=flags.memory)
-    _prepare(flags, net, ds, "rows")
-    found = out_of_fold(net, ds)
-    result = figures_out_of_fold(
-        net, ds, found, threshold=flags.threshold, intervals=flags.intervals, each=flags.verbose
-    )
-    if flags.report:
-        from ..study import model_page, page
-
-        drawn = model_page.of_model(net, flags.model, ds, "rows, out of fold", found=found, threshold=flags.threshold)
-        page.write(flags.report, drawn)
-    return result
-
-
-def _tell_test(flags, net, result: dict) -> None:
+    write_page(flags, net, ds, about, found=found, threshold=flags.threshold)
     if flags.json:
         print_json(result)
     else:
@@ -96,11 +72,8 @@ def predict_command(flags) -> None:
         ds.ids = kept_columns(flags.dataset, net.schema, flags.id)
     if flags.scaling:  # by the whole file's constants
         _fit_scaling(flags, net, ds)
-    if not flags.quiet:
-        about = printable(f"{short_name(flags.dataset)}: predicted by {flags.model}")
-        console.say_run(about, net.engine.describe(), net.engine.threads, net.dtype, net.seed)
-    lines = prediction_table(net, ds, flags.threshold)
-    write_table(flags.output, lines)
+    say_run(flags, net, printable(f"{short_name(flags.dataset)}: predicted by {flags.model}"))
+    write_table(flags.output, prediction_table(net, ds, flags.threshold))
 
 
 def export_command(flags) -> None:
@@ -131,10 +104,8 @@ def info_command(flags) -> None:
         facts = {"layers": to_spec(layers)}
     else:
         raise UsageError("--info needs --model PATH, or --layers SPEC of a new network")
-    if flags.report and net is not None:
-        from ..study import model_page, page
-
-        page.write(flags.report, model_page.of_model(net, flags.model))
+    if net is not None:
+        write_page(flags, net)
     if not flags.json:
         for title, own in [("", layers)] if net is None else layers_of(net):
             tables.network_table(own, title)
@@ -144,15 +115,6 @@ def info_command(flags) -> None:
     networks = [layers] if net is None else [member.layers for member in net.members]
     parameters = sum(layer.parameters for own in networks for layer in own)
     print_json({"model": flags.model, "parameters": parameters, "network": describe(layers), **facts})
-
-
-def _prepare(flags, net, ds, rows: str = "rows") -> None:
-    """Fit the scaling where --scaling asks for it, and print the first lines. rows: the word for the rows of `ds`."""
-    if flags.scaling:
-        _fit_scaling(flags, net, ds)
-    if not flags.quiet:
-        engine = net.engine
-        console.say_run(console.about(ds, rows), engine.describe(), engine.threads, net.dtype, net.seed)
 
 
 def _fit_scaling(flags, net, ds) -> None:

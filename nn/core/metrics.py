@@ -92,11 +92,11 @@ class Counts(NamedTuple):
 def decide(scores: np.ndarray, threshold: float | None = None) -> np.ndarray:
     """Return the class index of each row, int64 (rows,).
 
-    scores (rows,), of class 1: 1 where the score is at least `threshold`, compared in float64.
+    scores (rows,) or (rows, 1), of class 1: 1 where the score is at least `threshold`, compared in float64.
     scores (rows, classes): the first of the highest scores; `threshold` is not used.
     """
-    if scores.ndim == 1:
-        return (scores.astype(np.float64) >= threshold).astype(np.int64)
+    if scores.ndim == 1 or scores.shape[1] == 1:
+        return (scores.reshape(-1).astype(np.float64) >= threshold).astype(np.int64)
     return scores.argmax(axis=1)
 
 

@@ -21,7 +21,6 @@ TRUTHS = {  # yes/no words, in any case, and what they mean
 }  # fmt: skip
 GAPS = frozenset({"", "?", "NA", "N/A", "NaN", "nan", "null", "NULL", "None"})  # words for a gap
 MOSTLY = 0.95  # share of a column's known fields that are numbers, or dates, for the column to be one of them
-LARGEST = 2.0**128 - 2.0**103  # from which float32 takes numbers for infinite
 MAX_WORDS = (1 << 24) - 1  # different texts in one column
 MOST_ODD = 1 << 16  # different odd words of a column that are kept apart; further ones count as OTHERS
 OTHERS = "..."
@@ -63,6 +62,11 @@ class Column:
     def is_gap(self) -> np.ndarray:
         """Return which fields are gaps (rows,), odd words among them."""
         return self.values < 0 if self.reads == "text" else np.isnan(self.values)
+
+    def counts(self) -> dict[str, int]:
+        """Return the rows of each text that occurs."""
+        counts = np.bincount(self.values[self.values >= 0], minlength=len(self.words)).tolist()
+        return {word: rows for word, rows in zip(self.words, counts, strict=True) if rows}
 
 
 def empty_columns(
@@ -274,11 +278,15 @@ def settled(column: Column, kind: str | None, point: str = ".", least: float = M
             return own[right].sum() / own.sum() if own.any() else 0.0
 
         if kind == reads or (kind is None and share(words[:_GLANCE]) >= least / 2 and share(words) >= least):
-            of_words = np.array([*(value_in(word, point) for word in words), None], np.float64)
-            used = of_words[:-1][counts > 0]
-            bounds = (np.nanmin(used), np.nanmax(used)) if np.isfinite(used).any() else (math.inf, -math.inf)
-            return Column(reads, of_words[column.values], [], odd_words(column, of_words), *map(float, bounds))
+            return valued(column, reads, np.array([*(value_in(word, point) for word in words), None], np.float64))
     return column
+
+
+def valued(column: Column, reads: str, of_words: np.ndarray) -> Column:
+    """Return a column of texts as the values of its words, nan for an odd one and, at the end, for a gap."""
+    values = of_words[column.values]
+    bounds = (np.nanmin(values), np.nanmax(values)) if np.isfinite(values).any() else (math.inf, -math.inf)
+    return Column(reads, values, [], odd_words(column, of_words), *map(float, bounds))
 
 
 def odd_words(column: Column, of_words: np.ndarray) -> dict[str, Odd]:

@@ -5,22 +5,30 @@ from __future__ import annotations
 
 import re
 import shlex
-from collections.abc import Collection
+from collections import Counter
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass
+from functools import partial
+from itertools import islice
 
 import numpy as np
 
-from ..utils import DataError, UsageError
+from ..utils import DataError, UsageError, listed
 from . import written
-from .column import TRUTHS, Column, TableSource, number_in, settled, shortened
+from .column import MOSTLY, TRUTHS, Column, TableSource, number_in, settled, shortened
 
 ONE_HOT = 16  # values of a category up to which each has an input of its own; more are embedded
 RARE = 5  # rows below which a value shares a slot with those never seen, see least_rows
 _SHARED = 0.2  # share of the rows whose text occurs often enough (least_rows), below which a column is one of names
 _MOST_TOLD = 20  # columns in a message
+_MOST_ABSENT = 2  # words for a gap that differ
+_LEAST_WORDS = 3  # that differ: two are as good as yes and no
+_MANY_WORDS = 16  # words with digits, beside which any word without one is a gap: n.a., Varies with device
+_GLANCE = 1 << 10  # words that rule out most ways
 COUNTED_ROWS = 100  # from which whole numbers that go up by one are taken for row numbers
 GAPS_ONLY, ONE_VALUE, COUNTS_ROWS, AN_ID = "gaps only", "one value only", "counts the rows", "an id"
 _NAME_OF_IDS = re.compile(r"id|ids|idx|index|no|nr|key|uuid|rownames|")  # the last word of a name, or no name at all
+_NO_NAME = re.compile(r"Unnamed: \d+")  # what pandas calls a column without one
 _WORD = re.compile(r"[A-Z]?[a-z]+|[A-Z]+|\d+")
 _WORDS = re.compile(r'(?:^|,) *(?:"((?:[^"]|"")*)")?([^,]*)')  # of a list with commas
 _DIFFERS, _ARE_RARE = "nearly every value differs", f"nearly every value has fewer than {RARE} rows"
@@ -58,30 +66,18 @@ def kind_of(column: Column, choice: Kind | None, name: str, flag: str = "") -> K
         return Kind(column.reads)
     if choice and choice.written:
         return choice
-    words, rows = _words_and_rows(column)
+    words = column.counts()
     if asked == "category":
         return Kind("category", decimals=bool(words) and all(number_in(word) is not None for word in words))
     if asked and settled(column, None).reads == asked:
         return choice
-    if not asked and words and sum(rows) == len(column) and all(word.lower() in TRUTHS for word in words):
+    if not asked and words and sum(words.values()) == len(column) and all(word.lower() in TRUTHS for word in words):
         return Kind.of(written.YesNo())
-    if asked != "date" and (numbers := written.way_of_numbers(words, rows, asked=bool(asked))):
+    if asked != "date" and (numbers := way_of_numbers(words, bool(asked))):
         return Kind.of(numbers)
-    if asked != "number" and (form := _form_of_dates(words, rows, bool(asked), name, flag)):
+    if asked != "number" and (form := way_of_dates(words, bool(asked), name, flag)):
         return Kind.of(written.WrittenDates(form))
     return choice or Kind("category")
-
-
-def _form_of_dates(words: list[str], rows: list[int], asked: bool, name: str, flag: str) -> str | None:
-    """Return way_of_dates. Raises DataError with both cures, as a shell takes them, where that raises EitherFirst."""
-    try:
-        return written.way_of_dates(words, rows, asked)
-    except written.EitherFirst as error:
-        choices = [in_a_list(f"{flag}={written.FORMS[form][0]}") for form in reversed(written.EITHER)]
-        raise DataError(
-            f'{name}: found "{shortened(str(error))}", and no date tells which is the day and which the month; '
-            f"add {' or '.join(f'--dates {shlex.quote(choice)}' for choice in choices)}"
-        ) from None
 
 
 def least_rows(counts: Collection[int]) -> int:
@@ -94,11 +90,87 @@ def least_rows(counts: Collection[int]) -> int:
     return 2 if is_small else RARE
 
 
-def _words_and_rows(column: Column) -> tuple[list[str], list[int]]:
-    """Return the different texts that occur, and how many rows have each."""
-    counts = np.bincount(column.values[column.values >= 0], minlength=len(column.words)).tolist()
-    found = [(word, count) for word, count in zip(column.words, counts, strict=True) if count]
-    return [word for word, _ in found], [count for _, count in found]
+# ---------------------------------------------------------------- how words are written
+
+
+def way_of_numbers(words: dict[str, int], asked: bool = False) -> written.WrittenNumbers | None:
+    """Return how numbers are written, if MOSTLY of the rows hold numbers written so, not all of them plain.
+
+    words: the rows of each. asked: a person has said that they are numbers, and the most frequent way is right.
+    """
+    known = _known(words, asked)
+    ways = [_between_signs(known, way) for way in written.NUMBERS]
+    found = _best({way: way.value_of for way in ways}, known, asked)
+    if found is None or found.before or found.behind or (not asked and len(known) < len(words)):
+        return found
+    return None if all(number_in(word) is not None or found.value_of(word) is None for word in known) else found
+
+
+def _between_signs(words: dict[str, int], way: str) -> written.WrittenNumbers:
+    """Return this way, between the signs of most rows; a sign in front may be missing."""
+    counts: Counter[tuple[str, str]] = Counter()
+    for word in islice(words, _GLANCE):
+        if number := written.number_of(word, way):
+            counts[number[1]] += words[word]
+    plain = written.NO_SIGNS
+    most = max(counts, key=lambda signs: counts[signs] + bool(signs[0]) * counts[plain], default=plain)
+    return written.WrittenNumbers(way, *most)
+
+
+def way_of_dates(words: dict[str, int], asked: bool = False, name: str = "", flag: str = "") -> str | None:
+    """Return the form of FORMS in which MOSTLY of the rows have dates; None if there is none.
+
+    Where day and month fit either way, the day is the part that is always 1 while the other varies; if none is, both
+    cures are told in a DataError, as a shell takes them. name, flag: as in kind_of.
+    """
+    known = _known(words, asked)
+    form = _best({form: partial(written.date_of, form=form) for form in written.FORMS}, known, asked)
+    month_first, day_first = written.EITHER
+    dates = [[word for word in known if written.date_of(word, one) is not None] for one in written.EITHER]
+    if form != month_first or dates[0] != dates[1]:
+        return form
+    first, second = zip(*(map(int, re.split(r"\D", word)[:2]) for word in dates[0]), strict=True)
+    if first == second or ({*second} == {1} and len({*first}) > 1):
+        return month_first
+    if {*first} == {1} and len({*second}) > 1:
+        return day_first
+    choices = [in_a_list(f"{flag}={written.FORMS[form][0]}") for form in (day_first, month_first)]
+    raise DataError(
+        f'{name}: found "{shortened(dates[0][0])}", and no date tells which is the day and which the month; add '
+        f"{' or '.join(f'--dates {shlex.quote(choice)}' for choice in choices)}"
+    )
+
+
+def _known(words: dict[str, int], asked: bool) -> dict[str, int]:
+    """Return the words, and their rows, without those for a gap, if no more than _MOST_ABSENT of these differ: - and ?,
+    and beside _MANY_WORDS with digits any word without one.
+
+    Nothing where fewer than _LEAST_WORDS are left, or too few have a digit, as every number and date does.
+    """
+    has_digit = {word: bool(written.DIGIT.search(word)) for word in words}
+    are_many = sum(has_digit.values()) > _MANY_WORDS
+    gaps = {word for word in words if not has_digit[word] and (are_many or not any(map(str.isalnum, word)))}
+    known = {word: rows for word, rows in words.items() if len(gaps) > _MOST_ABSENT or word not in gaps}
+    with_digits = sum(rows for word, rows in known.items() if has_digit[word])
+    are_few = len(known) < _LEAST_WORDS or with_digits < MOSTLY * sum(known.values())
+    return {} if are_few and not asked else known
+
+
+def _best(ways: dict, words: dict[str, int], asked: bool):
+    """Return the way of most rows, the first one of several; None if it is not that of MOSTLY of all, unless asked.
+
+    ways: each with what gives the value of a word, or None.
+    """
+
+    def rows_of(some: Iterable[str], value_of=bool) -> int:
+        return sum(words[word] for word in some if value_of(word) is not None)
+
+    first, total, most, best = [*islice(words, _GLANCE)], sum(words.values()), 0, None
+    for way, value_of in ways.items():
+        if most < total and (asked or rows_of(first, value_of) >= MOSTLY / 2 * rows_of(first)):
+            rows = rows_of(words, value_of)
+            most, best = (rows, way) if rows > most else (most, best)
+    return best if asked or most >= MOSTLY * total else None
 
 
 # ---------------------------------------------------------------- what all columns are
@@ -124,8 +196,7 @@ def decide(
         stay = COUNTS_ROWS if COUNTS_ROWS in left_out.values() else AN_ID
         left_out = {place: reason for place, reason in left_out.items() if reason != stay}
     if len(left_out) == len(columns):
-        reasons = ", ".join(f"{source.column(place)} ({why})" for place, why in [*left_out.items()][:_MOST_TOLD])
-        reasons += f" and {len(left_out) - _MOST_TOLD} more" if len(left_out) > _MOST_TOLD else ""
+        reasons = listed([f"{source.column(place)} ({why})" for place, why in left_out.items()], _MOST_TOLD)
         advice = "keep one by --numbers or --categories, or add some"
         raise DataError(f"{source.path}: no input columns left, expected features; left out: {reasons}; {advice}")
     return {place: kind for place, kind in kinds.items() if place not in left_out}, left_out
@@ -135,7 +206,7 @@ def reason_to_leave_out(column: Column, kind: Kind, name: str | None = None, is_
     """Return why a column tells a network nothing; None where it may tell something."""
     values = column.values
     if column.reads == "text":  # gaps, one value, or names, nearly all of which differ
-        rows = np.array(_words_and_rows(column)[1], np.int64)
+        rows = np.array([*column.counts().values()], np.int64)
         known = rows.sum()
         if known and (len(rows) > 1 or known < len(column)):
             is_shared = rows[rows >= least_rows(rows)].sum() >= _SHARED * known
@@ -153,14 +224,15 @@ def reason_to_leave_out(column: Column, kind: Kind, name: str | None = None, is_
 
 def _count_rows(values: np.ndarray, _name: str | None) -> bool:
     """Row numbers: whole numbers that go up by one step through all of at least 100 rows."""
-    is_first = len(values) >= COUNTED_ROWS and values[0] in (0, 1)
-    some = (values[:COUNTED_ROWS], values) if is_first else ()  # the first ones nearly always tell
-    return is_first and all((np.diff(first.astype(np.float64)) == 1).all() for first in some)
+    if len(values) < COUNTED_ROWS or values[0] not in (0, 1):
+        return False
+    some = values[:COUNTED_ROWS], values  # the first ones nearly always tell
+    return all((np.diff(numbers.astype(np.float64)) == 1).all() for numbers in some)
 
 
 def _are_ids(values: np.ndarray, name: str | None) -> bool:
     """Ids: whole numbers from 0 that never repeat, in a column that is called so, or nothing beside others' names."""
-    words = _WORD.findall(name or "")
+    words = _WORD.findall(_NO_NAME.sub("", name or ""))
     if name is None or not _NAME_OF_IDS.fullmatch(words[-1].lower() if words else ""):
         return False
     for rows in (COUNTED_ROWS, len(values)):  # the first ones nearly always tell

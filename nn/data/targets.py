@@ -21,10 +21,12 @@ from .column import (
     number_in,
     number_text,
     shortened,
+    valued,
 )
 from .dataset import Dataset, Schema
-from .fields import check_numbers, gap_advice, place_of
-from .written import EitherFirst, WrittenNumbers, way_of_dates, way_of_numbers
+from .fields import check_numbers, first_odd, gap_advice, place_of
+from .kinds import way_of_dates, way_of_numbers
+from .written import WrittenNumbers
 
 MAX_CLASSES = 10_000
 _AHEAD = re.compile(r"(.+)_in_[0-9.]+s")  # how a target column is named that holds NAME some seconds later
@@ -42,22 +44,20 @@ def targets_of(source: TableSource, table: Table, places: list[int], schema: Sch
     columns = [table.columns[place] for place in places]
     place, column = places[0], columns[0]
     where = source.path if len(places) > 1 else f"{source.path}, {source.column(place)}"
-    if len(places) > 1 or (column.reads == "number" and (schema.written is None or schema.written.takes_plain)):
+    told = {"place": where, "row": table.row, "columns": names}
+    if len(places) > 1 or (column.reads == "number" and not (schema.written and schema.written.behind)):
         for one in places:
             check_numbers(source, table, one)
-        values = column.values[:, None] if len(places) == 1 else np.column_stack([c.values for c in columns])
-        return Targets(values, where, table.row, columns=names)
+        return Targets(np.column_stack([one.values for one in columns]), **told)
     column = as_text(column)
     written = _written(column.words, schema)
     if written is not None:
         values = _numbers_written(source, table, place, column, written, schema.of_model)
-        written = None if written == WrittenNumbers() else written
-        return Targets(values[:, None], where, table.row, columns=names, written=written)
+        return Targets(values[:, None], written=None if written == WrittenNumbers() else written, **told)
     _check_names(source, table, place, column, schema)
-    order = sorted(range(len(column.words)), key=column.words.__getitem__)
-    indices = np.append(np.argsort(order), -1)  # a gap stays -1
-    values = indices[column.values].astype(np.float64)[:, None]
-    return Targets(values, where, table.row, [column.words[i] for i in order], names)
+    order = np.array(sorted(range(len(column.words)), key=column.words.__getitem__), np.intp)
+    values = np.append(np.argsort(order), -1)[column.values]  # a gap stays -1
+    return Targets(values.astype(np.float64)[:, None], names=[column.words[i] for i in order], **told)
 
 
 def _written(words: list[str], schema: Schema) -> WrittenNumbers | None:
@@ -66,13 +66,11 @@ def _written(words: list[str], schema: Schema) -> WrittenNumbers | None:
     is_few = schema.task == "auto" and len(words) <= FEW_CLASSES
     if schema.classes is not None or schema.task not in ("regression", "auto") or is_few:
         return None
-    if schema.written is not None:
-        return schema.written
-    found = way_of_numbers(words, asked=schema.task == "regression")
+    if schema.of_model:
+        return schema.written or WrittenNumbers()
+    found = way_of_numbers(dict.fromkeys(words, 1), asked=schema.task == "regression")
     if found and found.way[5] == "," and not (found.before or found.behind or any(found.way[1] in w for w in words)):
-        found = None  # 1,2 is a list
-    if schema.of_model:  # of plain numbers, in which money is as good, but no other unit
-        return WrittenNumbers(before=found.before if found else "")
+        return None  # 1,2 is a list
     return found
 
 
@@ -80,17 +78,13 @@ def _numbers_written(
     source, table: Table, place: int, column: Column, written: WrittenNumbers, of_model: bool
 ) -> np.ndarray:
     """Return the numbers that the words of a target are, written so. DataError names the first other row."""
-    numbers = written.values_of(column.words)[column.values]
-    bad = np.flatnonzero(np.isnan(numbers) & ~column.is_gap)
-    if len(bad):
-        word = column.words[column.values[bad[0]]]
+    numbers = valued(column, "number", written.values_of(column.words))
+    if numbers.odd:
+        word, found = first_odd(source, table, place, numbers.odd)
         expected = f"a number{f' written as {written}' * bool(written.before or written.behind)}"
         how, advice = (" as in training; write it so", "") if of_model else ("; correct it", gap_advice([word]))
-        raise DataError(
-            f'{place_of(source, table, int(bad[0]), place)}: found "{shortened(word)}", expected {expected}{how}, or '
-            f"remove the row{advice}"
-        )
-    return numbers
+        raise DataError(f"{source.path}, {found}, expected {expected}{how}, or remove the row{advice}")
+    return numbers.values
 
 
 def _check_names(source: TableSource, table: Table, place: int, column: Column, schema: Schema) -> None:
@@ -100,20 +94,20 @@ def _check_names(source: TableSource, table: Table, place: int, column: Column, 
     numbers = np.array([number_in(word) is not None for word in words], bool)
     infinite = np.array([is_not_finite(word) for word in words], bool)
     may_mix = schema.task in ("binary", "multiclass") or schema.classes is not None
-    expected, takes_gaps = "a number; correct it, or remove the row", True
+    is_mixed = numbers.any() and not numbers.all() and not may_mix and not way_of_numbers(dict.fromkeys(words, 1))
+    takes_gaps = False
     if infinite.any():
-        wrong, expected, takes_gaps = infinite, "a finite number; correct it or remove the row", False
-    elif schema.task == "regression" or (len(words) > MAX_CLASSES and not may_mix and numbers.any()):
-        wrong = ~numbers if not numbers.all() else numbers
-    elif len(words) > MAX_CLASSES:
-        wrong, takes_gaps = np.arange(len(words)) >= MAX_CLASSES, False
-        expected = f"at most {MAX_CLASSES} different class names; choose the target with --target"
-    elif may_mix or numbers.all() or not numbers.any() or way_of_numbers(words):
-        return
-    else:
-        takes_gaps = bool(numbers[column.values[~column.is_gap]].mean() > 0.5)
+        wrong, expected = infinite, "a finite number; correct it or remove the row"
+    elif schema.task == "regression" or is_mixed:
+        takes_gaps = schema.task == "regression" or bool(numbers[column.values[~column.is_gap]].mean() > 0.5)
         wrong, what = (~numbers, "a number") if takes_gaps else (numbers, "text as in the other rows")
-        expected = f"{what}; correct it, or add --task multiclass if it is a class name"
+        cure = "remove the row" if schema.task == "regression" else "add --task multiclass if it is a class name"
+        expected = f"{what}; correct it, or {cure}"
+    elif len(words) > MAX_CLASSES:
+        wrong = np.arange(len(words)) >= MAX_CLASSES
+        expected = f"at most {MAX_CLASSES} different class names; choose the target with --target"
+    else:
+        return
     row = int(np.argmax(np.append(wrong, False)[column.values]))
     strays = [word for word, is_wrong in zip(words, wrong, strict=True) if is_wrong]
     where, word = place_of(source, table, row, place), shortened(words[column.values[row]])
@@ -196,11 +190,9 @@ def _positive_last(y: np.ndarray, classes: list[str] | None, task: str, asked: s
     no, yes = np.bincount(y, minlength=2)
     positive = int(number_in(classes[1]) == 1 or yes <= no)
     if asked is not None:
-        number = number_in(asked)
-        alike = [asked == name or (number is not None and number == number_in(name)) for name in classes]
-        if not any(alike):
+        if asked not in classes:
             raise UsageError(f"--positive {asked}: {place} has the classes {' and '.join(classes)}; name one of them")
-        positive = alike.index(True)
+        positive = classes.index(asked)
     elif set(says_yes) == {False, True}:
         positive = says_yes.index(True)
     return (y, classes) if positive == 1 else (1 - y, classes[::-1])
@@ -252,8 +244,8 @@ def _named(targets: Targets, schema: Schema) -> tuple[np.ndarray, list[str]]:
 
 def _are_dates(names: list[str]) -> bool:
     try:
-        return all(date_in(name) is not None for name in names) or way_of_dates(names) is not None
-    except EitherFirst:
+        return all(date_in(name) is not None for name in names) or way_of_dates(dict.fromkeys(names, 1)) is not None
+    except DataError:
         return True
 
 

@@ -1,28 +1,21 @@
-"""Numbers and dates as people write them: $1,234.50, 12.5 %, 1 234,5, 3 km; 12/31/2019, 31.12.2019 14:30, 5 Jan 2019.
-
-MOSTLY of a column's fields tell how all of them are written; a word that is written in another way is odd there.
-"""
+"""How words stand for values: numbers and dates as people write them ($1,234.50, 12.5 %, 1 234,5, 3 km; 12/31/2019,
+31.12.2019 14:30, 5 Jan 2019), yes and no, ordered words."""
 
 from __future__ import annotations
 
 import datetime
 import math
 import re
-from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
-from functools import cached_property, lru_cache, partial
+from functools import cached_property, lru_cache
 
 import numpy as np
 
-from .column import MOSTLY, TRUTHS, decimal_text, number_in
+from .column import TRUTHS, decimal_text
 
-MOST_ABSENT = 2  # words for a gap that differ
-LEAST_WORDS = 3  # that differ: two are as good as yes and no
-MANY_WORDS = 16  # words with digits, beside which any word without one is a gap: n.a., Varies with device
 _LONGEST = 100  # characters of a number, and of a form of dates
-_GLANCE = 1 << 10  # words that rule out most ways
-_DIGIT = re.compile(r"\d")
+DIGIT = re.compile(r"\d")
 YES_NO = {**TRUTHS, "1": True, "0": False, "1.0": True, "0.0": False}  # what a column of yes/no words may hold later
 
 
@@ -30,20 +23,11 @@ class UnknownForm(ValueError):
     """A way of numbers that is none of NUMBERS, a form of dates that is neither a name of FORMS nor one of strptime."""
 
 
-class EitherFirst(ValueError):
-    """No date of a column tells whether the day or the month comes first; one of them."""
-
-
 @dataclass(frozen=True)
 class Written:
-    """How the words of a column stand for its values; the fields are kept in the model.
+    """How the words of a column, of this kind, stand for its values; the fields are kept in the model."""
 
-    kind: what such a column is. expected: how messages call the words; telling: what a word has that may be a value
-    written in another way.
-    """
-
-    kind = expected = ""
-    telling = r"\w"
+    kind = ""
 
     def __str__(self) -> str:
         return ""
@@ -60,7 +44,7 @@ class Written:
 class YesNo(Written):
     """Words that mean yes, 1, or no, 0, in any case; later 1 and 0 themselves too."""
 
-    kind, expected = "yes/no", "yes or no, true or false, 1 or 0"
+    kind = "yes/no"
 
     def value_of(self, word: str) -> float | None:
         return YES_NO.get(word.lower())
@@ -77,10 +61,6 @@ class Order(Written):
         if len({*map(str.strip, self.order)}) < max(2, len(self.order)):
             raise ValueError("order")
 
-    @property
-    def expected(self) -> str:
-        return f"one of {self}, as in training"
-
     def __str__(self) -> str:
         return " < ".join(self.order)
 
@@ -95,7 +75,7 @@ class Order(Written):
 # ---------------------------------------------------------------- numbers
 
 NUMBERS = "1,234.5", "1.234,5", "1 234.5", "1 234,5"  # of two ways that fit as well, the first
-_NO_SIGNS = "", ""
+NO_SIGNS = "", ""
 _NUMBER = re.compile(
     r"([-+]?)(?P<before>(?:[A-Z]{1,3} ?)?[$€£¥₹] ?|)(-?)(?P<digits>[\d.,](?:[\d., ]*[\d.,])?)(?P<behind>.*)",
     re.ASCII | re.DOTALL,
@@ -104,14 +84,14 @@ _LONGEST_UNIT = 12  # characters
 _OTHER_BLANKS = str.maketrans("\u00a0\u2009\u202f", "   ")  # that keep thousands together on a line
 
 
-def _read(word: str, way: str) -> tuple[float, tuple[str, str]] | None:
+def number_of(word: str, way: str) -> tuple[float, tuple[str, str]] | None:
     """Return the number that a word is, written so, and the signs before and behind it; None for another one."""
     word = word if word.isascii() else word.translate(_OTHER_BLANKS)
     found = _NUMBER.fullmatch(word) if len(word) <= _LONGEST else None
     if not found:
         return None
     behind = found["behind"].strip()
-    if behind not in ("", "+") and (len(behind) > _LONGEST_UNIT or behind[0] in ".,:/+-" or _DIGIT.search(behind)):
+    if behind not in ("", "+") and (len(behind) > _LONGEST_UNIT or behind[0] in ".,:/+-" or DIGIT.search(behind)):
         return None
     whole, _, decimals = found["digits"].partition(way[5])
     first, *groups = whole.split(way[1])
@@ -131,90 +111,20 @@ class WrittenNumbers(Written):
     way: str = NUMBERS[0]
     before: str = ""
     behind: str = ""
-    kind, telling = "written number", r"\d"
+    kind = "written number"
 
     def __post_init__(self):
         if self.way not in NUMBERS:
             raise UnknownForm(self.way)
 
-    @property
-    def expected(self) -> str:
-        return f"a number such as {self}, as in training"
-
     def __str__(self) -> str:
         return f"{self.before}{self.way}{self.behind}"
 
-    @property
-    def takes_plain(self) -> bool:
-        """Return whether a number without signs is one of them: a sign in front, of money, may be missing."""
-        return bool(self.before) or not self.behind
-
     def value_of(self, word: str) -> float | None:
-        found = _read(word, self.way)
-        if not found or (found[1] != (self.before, self.behind) and not (self.before and found[1] == _NO_SIGNS)):
+        found = number_of(word, self.way)
+        if not found or (found[1] != (self.before, self.behind) and not (self.before and found[1] == NO_SIGNS)):
             return None
         return found[0]
-
-    def has_unit_of(self, other: WrittenNumbers) -> bool:
-        """Return whether numbers written in the other way are in the same unit, as far as the signs tell."""
-        return self.behind == other.behind and (self.before == other.before or not (self.before and other.before))
-
-
-def way_of_numbers(
-    words: Sequence[str], rows: Sequence[int] | None = None, asked: bool = False
-) -> WrittenNumbers | None:
-    """Return how numbers are written, if MOSTLY of the rows hold numbers written so, not all of them plain.
-
-    rows: of each word, None: one. asked: a person has said that they are numbers, and the most frequent way is right.
-    """
-    known = _known(words, rows, asked)
-    found = _best({way: way.value_of for way in (_between_signs(known, way) for way in NUMBERS)}, known, asked)
-    if found is None or found.before or found.behind or (not asked and len(known) < len(words)):
-        return found
-    return None if all(number_in(word) is not None or found.value_of(word) is None for word, _ in known) else found
-
-
-def _between_signs(words: list[tuple[str, int]], way: str) -> WrittenNumbers:
-    """Return this way, between the signs of most rows; a sign in front may be missing."""
-    counts: Counter[tuple[str, str]] = Counter()
-    for word, count in words[:_GLANCE]:
-        if number := _read(word, way):
-            counts[number[1]] += count
-    most = max(counts, key=lambda signs: counts[signs] + bool(signs[0]) * counts[_NO_SIGNS], default=_NO_SIGNS)
-    return WrittenNumbers(way, *most)
-
-
-def _known(words: Sequence[str], rows: Sequence[int] | None, asked: bool) -> list[tuple[str, int]]:
-    """Return the words, and their rows, without those for a gap, if no more than MOST_ABSENT of these differ: - and ?,
-    and beside MANY_WORDS with digits any word without one.
-
-    Nothing where fewer than LEAST_WORDS are left, or too few have a digit, as every number and date does.
-    """
-    known = list(zip(words, rows or [1] * len(words), strict=True))
-    many = sum(bool(_DIGIT.search(word)) for word in words) > MANY_WORDS
-    gaps = {word for word in words if not _DIGIT.search(word) and (many or not any(map(str.isalnum, word)))}
-    if len(gaps) <= MOST_ABSENT:
-        known = [one for one in known if one[0] not in gaps]
-    with_digits = sum(count for word, count in known if _DIGIT.search(word))
-    too_few = len(known) < LEAST_WORDS or with_digits < MOSTLY * sum(count for _, count in known)
-    return [] if too_few and not asked else known
-
-
-def _best(ways: dict, words: list[tuple[str, int]], asked: bool):
-    """Return the way of most rows, the first one of several; None if it is not that of MOSTLY of all, unless asked.
-
-    ways: each with what gives the value of a word, or None.
-    """
-
-    def rows_of(some: list[tuple[str, int]], value_of=bool) -> int:
-        return sum(count for word, count in some if value_of(word) is not None)
-
-    first, total, most, best = words[:_GLANCE], rows_of(words), 0, None
-    for way, value_of in ways.items():
-        if most < total and (asked or rows_of(first, value_of) >= MOSTLY / 2 * rows_of(first)):
-            rows = rows_of(words, value_of)
-            most, best = (rows, way) if rows > most else (most, best)
-    return best if asked or most >= MOSTLY * total else None
 
 
 # ---------------------------------------------------------------- dates
@@ -247,7 +157,6 @@ FORMS = {  # how dates are written -> as strptime has it, and all that is taken 
     "hour:minute": ("%H:%M", _CLOCK),
     "yearmonthday": ("%Y%m%d", rf"%Y(?P<m>\d\d)(?P<d>\d\d)(?:\.0*|{_T})?"),
 }
-_ISO = "year/month/day"
 EITHER = "month/day/year", "day/month/year"
 _FORMER = {"month-year": "%b-%y", "yearmonthdayTtime": rf"%Y(?P<m>\d\d)(?P<d>\d\d){_T}"}  # names in models
 _CENTURY = 69  # from which two digits of a year are those of the century before
@@ -274,29 +183,18 @@ class WrittenDates(Written):
     which is what dates of typed columns become."""
 
     way: str
-    kind, telling = "written date", r"\d"
+    kind = "written date"
 
     def __post_init__(self):
         pattern_of(self.way)  # UnknownForm for one that went
 
-    @property
-    def expected(self) -> str:
-        return f"a date written as {self.way}, as in training" + ", or as 2019-12-31" * self._has("y")
-
     def __str__(self) -> str:
         return self.way
 
-    @property
-    def has_days(self) -> bool:
-        """Return whether a date tells more than its month."""
-        return self._has("d", "j", "H")
-
-    def _has(self, *parts: str) -> bool:
-        return not pattern_of(self.way).groupindex.keys().isdisjoint(parts)
-
     def value_of(self, word: str) -> float | None:
         seconds = date_of(word, self.way)
-        return date_of(word, _ISO) if seconds is None and self._has("y") else seconds
+        has_year = "y" in pattern_of(self.way).groupindex
+        return date_of(word, "year/month/day") if seconds is None and has_year else seconds
 
 
 def date_of(word: str, form: str) -> float | None:
@@ -324,29 +222,3 @@ def date_of(word: str, form: str) -> float | None:
         return None
     east = int(zone[0] + "1") * (3600 * int(zone[1:3]) + 60 * int(zone[-2:])) if zone[-1:].isdigit() else 0
     return (moment - _EPOCH).total_seconds() - east + seconds
-
-
-def way_of_dates(words: Sequence[str], rows: Sequence[int] | None = None, asked: bool = False) -> str | None:
-    """Return the form of FORMS in which MOSTLY of the rows have dates; None if there is none.
-
-    rows, asked: as in way_of_numbers. Raises EitherFirst.
-    """
-    known = _known(words, rows, asked)
-    form = _best({form: partial(date_of, form=form) for form in FORMS}, known, asked)
-    return _first_of_day_and_month([word for word, _ in known]) if form == EITHER[0] else form
-
-
-def _first_of_day_and_month(words: list[str]) -> str:
-    """Return the form of dates that both forms fit alike: where no part is above 12, the day is the part that is always
-    1 while the other varies."""
-    month_first, day_first = EITHER
-    if any((date_of(word, month_first) is None) != (date_of(word, day_first) is None) for word in words):
-        return month_first
-    dates = [word for word in words if date_of(word, month_first) is not None]
-    first, second = zip(*((int(part) for part in re.split(r"\D", word, maxsplit=2)[:2]) for word in dates), strict=True)
-    differ = [word for word, one, two in zip(dates, first, second, strict=True) if one != two]
-    if not differ or ({*second} == {1} and len({*first}) > 1):
-        return month_first
-    if {*first} == {1} and len({*second}) > 1:
-        return day_first
-    raise EitherFirst(differ[0])

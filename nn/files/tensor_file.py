@@ -149,7 +149,7 @@ class TensorFile:
     def check_digest(self, path, data: bytes, facts: dict) -> None:
         """Raise DataError unless the SHA-256 in the facts is that of the bytes."""
         digest = facts.get("sha256")
-        if not is_digest(digest):
+        if not (isinstance(digest, str) and re.fullmatch("[0-9a-f]{64}", digest)):
             raise self.damaged(path, "`sha256` in its metadata is missing or no SHA-256")
         at = self._digest_position(path, data, digest)
         whole = hashlib.sha256(data[:at])
@@ -194,10 +194,6 @@ def _header_of(tensors: dict[str, np.ndarray], metadata: dict[str, str]) -> tupl
     text = json.dumps(entries, ensure_ascii=False, separators=(",", ":")).encode()
     text += b" " * (-len(text) % 8)
     return len(text).to_bytes(8, "little") + text, arrays
-
-
-def is_digest(value) -> bool:
-    return isinstance(value, str) and re.fullmatch("[0-9a-f]{64}", value) is not None
 
 
 def one_line(error) -> str:

@@ -16,7 +16,7 @@ import numpy as np
 
 from ..backends import TRAITS
 from ..backends.engine import EpochSettings, PackJob
-from ..core import extension
+from ..core import random
 from ..core.random import PhiloxOrder, shuffled
 from ..layers import Layer
 from ..matrix import matmul
@@ -35,10 +35,7 @@ LONGEST_SECONDS = 4.0  # a case is skipped, unless asked for by name, where one 
 
 def normal(shape: tuple[int, ...], dtype: str, stream: int = STREAM) -> np.ndarray:
     """Return an array of normal random numbers, the same everywhere for a shape and a stream."""
-    ffi, lib = extension("seq")
-    out = np.empty(shape)
-    lib.nn_normal(ffi.cast("double *", out.ctypes.data), out.size, 0, stream)
-    return out.astype(dtype)
+    return random.normal(math.prod(shape), 0, stream).reshape(shape).astype(dtype)
 
 
 # ---------------------------------------------------------------- cases
@@ -53,7 +50,6 @@ class Model:
     task: str
 
     def network(self, dtype: str, backend: str = "auto", threads: int | None = None) -> Network:
-        """Return the network with its initial parameters."""
         return Network(self.layers, self.task, dtype=dtype, backend=backend, threads=threads)
 
     def data(self, rows: int, dtype: str) -> tuple[np.ndarray, np.ndarray]:
@@ -98,7 +94,6 @@ class TrainStepCase:
 
     @property
     def rows(self) -> int:
-        """Return the number of rows of the data set."""
         return self.batch * self.batches
 
     @property
@@ -350,7 +345,6 @@ def measure(case, backend: str, threads: int | None = None) -> dict:
 
 
 def report(result: dict) -> None:
-    """Print the result of `bench` as a table."""
     headers = ["case", "backend", "type", "threads", "time", "per", "GFLOP/s", "memory"]
     rows = []
     for r in result["results"]:

@@ -10,6 +10,7 @@ import html
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
+from itertools import zip_longest
 from pathlib import Path
 
 import numpy as np
@@ -20,6 +21,7 @@ WIDTH, HEIGHT, TOP, RIGHT = 440, 290, 28, 426  # of a plot, in units of the view
 LETTER, LONGEST, LONGEST_WORD = 7.0, 40, 12  # usual width of a letter; letters of a name, of a word on an axis
 POINTS = 8  # of a line in a table
 GRID = 400  # steps of a line in either direction: what moves less is left out
+LEAST_SPAN = 20  # of a logarithmic axis, from its start to its end
 MOST_MARKED = 30  # points of a line that have markers
 COLOURS = ("#2a7fc0", "#d55e00", "#009e73", "#c0629a", "#a87800", "#3d9bd6", "#7f7f7f")
 MARKERS = (
@@ -37,7 +39,8 @@ svg .r{stroke:#888;stroke-dasharray:3 3;fill:none}
 
 @dataclass
 class Axis:
-    """The label and the ends of an axis. ends: None, those of the points; words: of the places 0, 1, 2, ..."""
+    """The label and the ends of an axis. ends: None, those of the points; words: of the places 0, 1, 2, ...; log: where
+    the points span LEAST_SPAN times."""
 
     label: str = ""
     log: bool = False
@@ -105,7 +108,10 @@ class Plot:
         for place, line in enumerate(line for line in self.lines if line.look != "rule" and line.number is None):
             line.number = place
         legend, height = _legend(self.lines, left)
-        inside = "".join([*parts, *(_drawn(line, x, y) for line in self.lines), *legend])
+        for line in self.lines:  # of an area the last height is that of its last edge, too
+            places = zip_longest(map(x.at, line.x), map(y.at, line.y), fillvalue=y.at(line.y[-1]))
+            parts.append(_drawn(line, places, bottom))
+        inside = "".join([*parts, *legend])
         label = html.escape(cut_line(self.title, 80))
         return f'<svg role="img" aria-label="{label}" viewBox="0 0 {WIDTH} {math.ceil(height)}">{inside}</svg>'
 
@@ -130,14 +136,12 @@ def save(pictures: Iterable[Plot], folder: str) -> list[str]:
     return files
 
 
-# ---------------------------------------------------------------- pieces
-
-
 @dataclass
 class _Scale:
     """Numbers from low to high, on a logarithmic axis their logarithms, at the places from start to end."""
 
-    axis: Axis
+    words: Sequence[str]
+    is_log: bool
     low: float
     high: float
     start: float
@@ -147,68 +151,61 @@ class _Scale:
     @classmethod
     def of(cls, axis: Axis, values: list[float], start: float, end: float) -> _Scale:
         """Return the scale of an axis on which these values are, with some room at its ends."""
+        if axis.words:
+            return cls(axis.words, False, -0.5, len(axis.words) - 0.5, start, end)
         known = [v for v in values if math.isfinite(v) and (v > 0 or not axis.log)] or [0.1, 1.0]
         low, high = axis.ends or (min(known), max(known))
-        if axis.words:
-            return cls(axis, -0.5, len(axis.words) - 0.5, start, end)
-        if axis.log:
+        if is_log := axis.log and high > LEAST_SPAN * low:
             low, high = math.log10(low), math.log10(high)
-        room = 0.0 if axis.ends else 0.04 * (high - low) or (0.3 if axis.log else abs(high) / 2 or 1.0)
-        return cls(
-            axis, low - room, high + room, start, end, 0.0 if axis.ends else float(all(v % 1 == 0 for v in known))
-        )
+        room = 0.0 if axis.ends else 0.04 * (high - low) or abs(high) / 2 or 1.0
+        least = 0.0 if axis.ends else float(all(v % 1 == 0 for v in known))
+        return cls((), is_log, low - room, high + room, start, end, least)
 
     def at(self, value: float) -> float:
         """Return the place of a value; of one below a logarithmic axis its start."""
-        if self.axis.log:
+        if self.is_log:
             value = max(math.log10(value), self.low) if value > 0 else self.low
         return self.start + (self.end - self.start) * (value - self.low) / ((self.high - self.low) or 1.0)
 
     @property
     def ticks(self) -> list[tuple[float, str]]:
-        """Return (place, text) of round values."""
-        if self.axis.words:
-            return [(self.at(k), cut_line(word, LONGEST_WORD)) for k, word in enumerate(self.axis.words)]
-        return [(self.at(v), f"{v:.6g}") for v in self._decades() or self._round()]
+        """Return (place, text) of the words, or of round values."""
+        if self.words:
+            return [(self.at(k), cut_line(word, LONGEST_WORD)) for k, word in enumerate(self.words)]
+        return [(self.at(v), f"{v:.6g}") for v in (self._decades() if self.is_log else self._round())]
 
     def _decades(self) -> list[float]:
-        """Return powers of ten on a logarithmic axis, or 1, 2, 5 times them; none where fewer than three are on it."""
-        powers = range(math.floor(self.low), math.ceil(self.high) + 1) if self.axis.log else ()
-        for digits in ((1,), (1, 2, 5)):
-            each = [d * 10.0**p for p in powers[:: math.ceil(len(powers) / 6) or 1] for d in digits]
-            found = [v for v in each if self.low - 1e-9 <= math.log10(v) <= self.high + 1e-9]
-            if len(found) > 2:
-                return found
-        return []
+        """Return powers of ten, or 1, 2, 5 times them where there are few."""
+        powers = range(math.floor(self.low), math.ceil(self.high) + 1)
+        digits = (1, 2, 5) if len(powers) < 4 else (1,)
+        each = [d * 10.0**p for p in powers[:: math.ceil(len(powers) / 6)] for d in digits]
+        return [v for v in each if self.low - 1e-9 <= math.log10(v) <= self.high + 1e-9]
 
     def _round(self) -> list[float]:
-        low, high = (10**self.low, 10**self.high) if self.axis.log else (self.low, self.high)
-        rough = max((high - low) / 5, self.least)
+        rough = max((self.high - self.low) / 5, self.least)
         power = 10.0 ** math.floor(math.log10(rough)) if rough > 0 else 1.0
         step = next(power * d for d in (1, 2, 5, 10) if power * d >= rough * 0.999)
-        first, last = math.ceil(low / step - 1e-9), math.floor(high / step + 1e-9)
+        first, last = math.ceil(self.low / step - 1e-9), math.floor(self.high / step + 1e-9)
         return [float(f"{k * step:.12g}") for k in range(first, last + 1)]
 
 
-def _drawn(line: Line, x: _Scale, y: _Scale) -> str:
-    """Return a line as paths."""
+def _drawn(line: Line, places: Iterable[tuple[float, float]], bottom: float) -> str:
+    """Return a line as paths. places: of its points; bottom: of an area."""
     look = line.number or 0
-    colour, points = look % len(COLOURS), [(_n(x.at(a)), _n(y.at(b))) for a, b in zip(line.x, line.y, strict=False)]
+    colour, points = look % len(COLOURS), [(_n(x), _n(y)) for x, y in places]
+    start = f"M{points[0][0]} "
     if line.look == "area":
-        edges, bottom = [_n(x.at(v)) for v in line.x], _n(max(y.start, y.end))
-        tops = "".join(f"V{b}H{edge}" for (_, b), edge in zip(points, edges[1:], strict=True))
-        return f'<path class="a f{colour} s{colour}" d="M{edges[0]} {bottom}{tops}V{bottom}z"/>'
+        tops = "".join(f"H{x}V{y}" for x, y in points)
+        return f'<path class="a f{colour} s{colour}" d="{start}{_n(bottom)}{tops}V{_n(bottom)}z"/>'
     if line.look in ("dots", "mark"):
-        return f'<path class="{line.look} s{colour}" d="{"".join(f"M{a} {b}h0" for a, b in points)}"/>'
-    if line.look == "steps":
-        path = "".join(f"V{b}H{a}" if k else f"M{a} {b}" for k, (a, b) in enumerate(points))
-    else:
-        path = "M" + "L".join(f"{a} {b}" for a, b in points)
+        return f'<path class="{line.look} s{colour}" d="{"".join(f"M{x} {y}h0" for x, y in points)}"/>'
+    steps = "".join(f"V{y}H{x}" for x, y in points[1:])
+    path = start + points[0][1] + steps if line.look == "steps" else "M" + "L".join(f"{x} {y}" for x, y in points)
     if line.look == "rule":
         return f'<path class="r" d="{path}"/>'
     dashes = DASHES[look // len(COLOURS) % len(DASHES)]
     dashed = f' stroke-dasharray="{dashes}"' if dashes else ""
-    marks = "".join(f"M{a} {b}{MARKERS[colour]}" for a, b in points) if len(points) <= MOST_MARKED else ""
+    marks = "".join(f"M{x} {y}{MARKERS[colour]}" for x, y in points) if len(points) <= MOST_MARKED else ""
     marked = f'<path class="l s{colour}" d="{marks}"/>' if marks else ""
     return f'<path class="l s{colour}"{dashed} d="{path}"/>{marked}'
 
@@ -216,21 +213,15 @@ def _drawn(line: Line, x: _Scale, y: _Scale) -> str:
 def _legend(lines: Sequence[Line], left: float) -> tuple[list[str], float]:
     """Return (parts, height of the picture) with the names of lines below."""
     parts, x, y = [], left, HEIGHT + 4
-    for line in lines:
+    for line in [line for line in lines if line.name]:
         name = cut_line(line.name, LONGEST)
-        if not name:
-            continue
         width = 28 + LETTER * len(name)
         if x > left and x + width > WIDTH:
             x, y = left, y + 17
-        sample = Line("", *_SAMPLES.get(line.look, ([0, 1], [0.5, 0.5])), line.look, line.number)
-        ends = _Scale(Axis(), 0, 1, x, x + 18), _Scale(Axis(), 0, 1, y - 1, y - 7)
-        parts += [_drawn(sample, *ends), _text(x + 24, y, name)]
+        sample = [(x + 9, y - 4)] if line.look in ("dots", "mark") else [(x, y - 4), (x + 18, y - 4)]
+        parts += [_drawn(line, sample, y), _text(x + 24, y, name)]
         x += width + 10
     return parts, y + 8 if parts else HEIGHT - 6
-
-
-_SAMPLES = {"area": ([0, 1], [1]), "dots": ([0.5], [0.5]), "mark": ([0.5], [0.5])}  # of a look, in the legend
 
 
 def _text(x: float, y: float, text: str, kinds: str = "", turned: int = 0) -> str:

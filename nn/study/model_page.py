@@ -11,9 +11,8 @@ import numpy as np
 
 from ..core.metrics import decide
 from ..core.thresholds import cut_offs
+from ..data.dataset import TableRows
 from ..data.source import short_name
-from ..data.table_rows import TableRows
-from ..layers import describe
 from ..nn_aux import METRICS, TASKS
 from ..settings.flags import BY_NAME
 from ..settings.values import parse_rule
@@ -29,7 +28,7 @@ from .page import Block, Images, Page, Table, png_uri
 
 LEAST_INTERVALS, MOST_INTERVALS = 10, 100_000  # rows from and up to which there are intervals
 MOST_EXPLAINED = 20_000  # rows on which importance is measured
-MOST_LINES, MOST_COLUMNS, MOST_OUTPUTS = 20, 100, 7
+MOST_IMPORTANT, MOST_LINES, MOST_OUTPUTS = 20, 100, 7
 USUAL_THRESHOLDS = (0.01, 0.02, 0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 0.98, 0.99)
 MOST_POINTS, MOST_TARGETS = 1_500, 3  # of a scatter plot
 MOST_CELLS, MOST_BESIDE = 30, 6  # classes of a confusion matrix; of one that is half a page wide
@@ -70,7 +69,8 @@ def _test(page: Page, net, ds, about: str, found, threshold, important) -> None:
         result = figures_of(net, rows, scores, threshold=threshold, intervals=has_intervals)
     page.answer = [_answer(net, result, about)]
     blocks = _OF_TASK[net.task](net, result, truth, scores, weights)
-    page.sections["Result"] = [metrics(result), *blocks]
+    headers = ["", "", "95 % interval" if has_intervals else ""]
+    page.sections["Result"] = [Table("metrics", headers, figures.metric_lines(result)), *blocks]
     if np.ndim(ds.x) == 4:
         page.sections["The worst mistakes"] = [mistakes(net, rows.x, truth, scores)]
         return
@@ -103,22 +103,6 @@ def _answer(net, result: dict, about: str) -> str:
     return f"{start} is off by {rate('rmse', number_text)} (root mean square); R2 {rate('r2', number_text)}."
 
 
-# ---------------------------------------------------------------- a test
-
-
-def metrics(result: dict) -> Table:
-    """Return the table of the metrics, with their intervals if there are any."""
-    intervals, shown = result.get("intervals", {}), number_text if "rmse" in result else rate_text
-    each = {name: (METRICS[name].label, value) for name, value in result.items() if name in METRICS}
-    for name, value in result.get("macro", {}).items():
-        each[f"macro_{name}"] = f"macro {METRICS[name].label}", value
-    lines = [
-        [label, shown(value), ends_text(intervals[name], shown) if name in intervals else ""]
-        for name, (label, value) in each.items()
-    ]
-    return Table("metrics", ["", "", "95 % interval" if intervals else ""], lines)
-
-
 def _confusion(names, counts) -> Table:
     lines = [[name, *(count_text(v) if v else "" for v in row)] for name, row in zip(names, counts, strict=True)]
     shades = [[v / max(sum(row), 1e-300) for v in row] for row in counts]
@@ -126,14 +110,10 @@ def _confusion(names, counts) -> Table:
     return Table(caption, ["true \\ predicted", *names], lines, shades=shades, is_wide=len(names) > MOST_BESIDE)
 
 
-# ---------------------------------------------------------------- two classes
-
-
 def of_two_classes(net, result: dict, truth, scores, weights) -> list[Block]:
-    """Return precision over recall, the ROC curve, scores and calibration, the threshold marked, and a table of them.
+    """Return curves (of rows of both classes), scores and calibration, the threshold marked, and a table of thresholds.
 
-    result: the figures of `test`; truth (rows,) of 0 and 1, scores (rows, 1), weights (rows,) or None. A curve needs
-    rows of both classes.
+    result: the metrics of `test`; truth (rows,) of 0 and 1, scores (rows, 1), weights (rows,) or None.
     """
     scores, classes = scores[:, 0].astype(np.float64), net.classes or ["0", "1"]
     blocks: list[Block] = [_confusion(classes, [[result["tn"], result["fp"]], [result["fn"], result["tp"]]])]
@@ -148,10 +128,9 @@ def of_two_classes(net, result: dict, truth, scores, weights) -> list[Block]:
 
 
 def threshold_table(result: dict, truth, scores, weights, costs: tuple[float, ...] = ()) -> Table:
-    """Return what several thresholds give, the one of the test marked.
+    """Return what thresholds give, the test's marked; of scores that are no probabilities tenths of their range.
 
-    They are those that people ask for; of scores that are no probabilities, tenths of their range. costs: of a false
-    alarm and of a missed row, which add a column.
+    costs: of a false alarm and of a missed row, which add a column.
     """
     cuts, used, usual = cut_offs(truth, scores, weights), result["threshold"], USUAL_THRESHOLDS
     if scores.min() < 0 or scores.max() > 1:
@@ -168,24 +147,22 @@ def threshold_table(result: dict, truth, scores, weights, costs: tuple[float, ..
 
 
 def _curves(result: dict, cuts) -> list[Plot]:
+    def plot(name: str, title: str, x: str, y: str, lines: list[Line], *at: float) -> Plot:
+        used = Line(f"threshold {result['threshold']:.4g}", [at[0]], [at[1]], "mark")
+        return Plot(name, title, Axis(x, ends=ENDS), Axis(y, ends=ENDS), [*lines, used])
+
     recall, precision, false_alarms = cuts.recall, cuts.precision, cuts.fp / cuts.fp[-1]
     precision[0] = precision[1]  # no row, no precision: the curve begins at the first row's
     share = (cuts.tp[-1] / (cuts.tp[-1] + cuts.fp[-1])).item()
-    used = f"threshold {result['threshold']:.4g}"
     lines = [
         Line(f"area {result['pr_auc']:.4f}", recall, precision, "steps"),
         Line(f"by chance {share:.3g}", ENDS, [share, share], "rule"),
-        Line(used, [result["recall"]], [result["precision"]], "mark"),
     ]
-    axes = Axis("recall", ends=ENDS), Axis("precision", ends=ENDS)
-    first = Plot("precision-recall", "Precision and recall", *axes, lines)
-    lines = [
-        Line(f"area {result['roc_auc']:.4f}", false_alarms, recall),
-        Line("by chance", ENDS, ENDS, "rule"),
-        Line(used, [result["fp"] / (result["fp"] + result["tn"])], [result["recall"]], "mark"),
-    ]
-    axes = Axis("false positive rate", ends=ENDS), Axis("true positive rate (recall)", ends=ENDS)
-    return [first, Plot("roc", "ROC curve", *axes, lines)]
+    at = result["recall"], result["precision"]
+    first = plot("precision-recall", "Precision and recall", "recall", "precision", lines, *at)
+    lines = [Line(f"area {result['roc_auc']:.4f}", false_alarms, recall), Line("by chance", ENDS, ENDS, "rule")]
+    at = result["fp"] / (result["fp"] + result["tn"]), result["recall"]
+    return [first, plot("roc", "ROC curve", "false positive rate", "true positive rate (recall)", lines, *at)]
 
 
 def _score_picture(result: dict, truth, scores, weights, classes) -> Plot:
@@ -197,9 +174,9 @@ def _score_picture(result: dict, truth, scores, weights, classes) -> Plot:
         if (total := weights[own].sum()) > 0:
             heights = np.histogram(scores[own], edges, weights=weights[own])[0] / total
             lines.append(Line(f"class {name}", edges, heights, "area"))
-    least = min(v for line in lines for v in line.y if v > 0) / 2
-    lines.append(Line(f"threshold {result['threshold']:.4g}", [result["threshold"]] * 2, [least, 1.0], "rule"))
-    axes = Axis("score", ends=ends), Axis("share of the class's rows", True, (least, 1.0))
+    least = min(v for line in lines for v in line.y if v > 0) / 2, 1.0
+    lines.append(Line(f"threshold {result['threshold']:.4g}", [result["threshold"]] * 2, least, "rule"))
+    axes = Axis("score", ends=ends), Axis("share of the class's rows", True, least)
     return Plot("scores", "Scores by class", *axes, lines)
 
 
@@ -214,9 +191,6 @@ def _calibration(truth, scores, weights, brier: float, of: str) -> Plot:
     return Plot("calibration", f"Calibration (Brier score {brier:.4g})", *axes, lines)
 
 
-# ---------------------------------------------------------------- several classes
-
-
 def of_classes(net, result: dict, truth, scores, weights) -> list[Block]:
     """Return the confusion matrix as a heat map, the most confused pairs, each class, and calibration."""
     names = [row["class"] for row in result["per_class"]]
@@ -224,17 +198,12 @@ def of_classes(net, result: dict, truth, scores, weights) -> list[Block]:
     if lines := figures.confused_pairs(result, MOST_PAIRS):
         blocks.append(Table("most confused", ["true", "predicted", "rows", "of the class"], lines, 2))
     each = sorted(result["per_class"], key=lambda row: -row["support"])[:MOST_CLASSES]
-    rates = [[rate_text(row[name]) for name in ("precision", "recall", "f1")] for row in each]
-    lines = [[row["class"], *own, count_text(row["support"])] for row, own in zip(each, rates, strict=True)]
     title = "classes" if len(each) == len(names) else f"the {MOST_CLASSES} largest of {len(names)} classes"
-    blocks.append(Table(title, ["class", "precision", "recall", "F1", "rows"], lines))
+    blocks.append(Table(title, ["class", "precision", "recall", "F1", "rows"], figures.class_lines(each)))
     if result["brier"] is not None:
         sure = scores.max(axis=1).astype(np.float64)
         blocks.append(_calibration(decide(scores) == truth, sure, weights, result["brier"], "the predicted class"))
     return blocks
-
-
-# ---------------------------------------------------------------- numbers
 
 
 def of_numbers(net, result: dict, truth, scores, weights) -> list[Block]:
@@ -266,38 +235,33 @@ def _residuals(predicted: np.ndarray, errors: np.ndarray, name: str) -> Table:
 
 
 def _ranges(values: np.ndarray, most: int) -> Iterator[tuple[str, np.ndarray]]:
-    """Yield (ends, rows) of ranges that hold about as many of the values each; gaps are in none."""
-    known = values[~np.isnan(values)].astype(np.float64)
-    edges = np.unique(np.quantile(known, np.linspace(0, 1, most + 1))) if len(known) else []
-    for low, high in zip(edges[:-1], edges[1:], strict=True):
-        own = np.flatnonzero((values >= low) & ((values < high) | ((high == edges[-1]) & (values == high))))
+    """Yield (ends, rows) of at most `most` ranges with as many of the values each; gaps are in none."""
+    is_known = ~np.isnan(values)
+    edges = np.unique(np.quantile(values[is_known], np.linspace(0, 1, most + 1))) if is_known.any() else values[:0]
+    place = np.searchsorted(edges[1:-1], values, side="right")
+    for k in range(len(edges) - 1):
+        own = np.flatnonzero((place == k) & is_known)
         if len(own):
-            yield f"{low:.4g} to {high:.4g}", own
+            yield f"{edges[k]:.4g} to {edges[k + 1]:.4g}", own
 
 
 _OF_TASK = {"binary": of_two_classes, "multiclass": of_classes, "regression": of_numbers}
-
-# ---------------------------------------------------------------- errors
 
 
 def mistakes(net, x: np.ndarray, truth, scores) -> Images:
     """Return the images whose prediction is furthest from the truth."""
     losses, each = _losses(net, truth, scores), []
     names = net.classes or [str(k) for k in range(max(2, net.outputs))]
+    said, shown = scores[:, 0], "{:.4g}".format
+    if net.task != "regression":
+        said, shown = decide(scores, net.threshold), lambda label: names[int(label)]
     for k in [k for k in np.argsort(-losses, kind="stable")[:MISTAKES] if losses[k] > 0]:
-        true, said = f"{truth[k].flat[0]:.4g}", f"{scores[k, 0]:.4g}"
-        if net.task != "regression":
-            true, said = names[int(truth[k])], names[int(_decided(net, scores[k : k + 1])[0])]
         pixels = np.asarray(x[k], np.float64)
         low, high = (0, 255) if x.dtype == np.uint8 else (pixels.min(), pixels.max())
         pixels = np.uint8(np.clip(255 * (pixels - low) / ((high - low) or 1), 0, 255))
         image = np.moveaxis(pixels, 0, 2) if len(pixels) == 3 else pixels[0]
-        each.append((f"row {k}: true {true}, predicted {said}", png_uri(image)))
+        each.append((f"row {k}: true {shown(truth[k].flat[0])}, predicted {shown(said[k])}", png_uri(image)))
     return Images("Rows whose prediction is furthest from the truth.", each)
-
-
-def _decided(net, scores: np.ndarray) -> np.ndarray:
-    return decide(scores if net.outputs > 1 else scores[:, 0], net.threshold)
 
 
 def _losses(net, truth, scores) -> np.ndarray:
@@ -306,7 +270,7 @@ def _losses(net, truth, scores) -> np.ndarray:
     if net.task == "regression":
         return np.abs(scores - truth).mean(axis=1)
     if not gives_logits(net):
-        return (_decided(net, scores) != truth).astype(np.float64)
+        return (decide(scores, net.threshold) != truth).astype(np.float64)
     each = scores if net.outputs > 1 else np.concatenate([1 - scores, scores], axis=1)
     return -np.log(np.maximum(each[np.arange(len(truth)), truth.astype(int)], 1e-12))
 
@@ -337,11 +301,7 @@ def _groups_of(net, x) -> Iterator[tuple[str, str, np.ndarray]]:
             for code in np.argsort(-counts, kind="stable")[:RANGES]:
                 yield name, column.words[code], np.flatnonzero(column.values == code)
         elif column.reads == "number":
-            for values, own in _ranges(column.values, 4):
-                yield name, values, own
-
-
-# ---------------------------------------------------------------- columns
+            yield from ((name, values, own) for values, own in _ranges(column.values, 4))
 
 
 def _important(net, ds, found):
@@ -353,14 +313,10 @@ def _important(net, ds, found):
 
 
 def _importance(net, known, curves_of) -> list[Block]:
-    label, most = METRICS[known.metric].label, max(*known.mean, 1e-300)
-    lines = [
-        [name, figures.bar(mean / most), f"{mean:.3g}", f"{low:.2g} to {high:.2g}"]
-        for name, mean, low, high in zip(known.names, known.mean, known.low, known.high, strict=True)
-    ]
+    label, lines = METRICS[known.metric].label, figures.importance_lines(vars(known))
     title = f"how much worse {label} ({number_text(known.baseline)}) is with a column's values exchanged between rows"
-    title += f"; the first {MOST_LINES} of {len(lines)} columns" * (len(lines) > MOST_LINES)
-    blocks: list[Block] = [Table(title, ["column", "", label, "95 % interval"], lines[:MOST_LINES], 2)]
+    title += f"; the first {MOST_IMPORTANT} of {len(lines)} columns" * (len(lines) > MOST_IMPORTANT)
+    blocks: list[Block] = [Table(title, ["column", "", label, "95 % interval"], lines[:MOST_IMPORTANT], 2)]
     blocks += [_curve(net, name, points, k) for k, (name, points) in enumerate(curves_of.items()) if points]
     return blocks + [
         f"{one} and {other} are correlated ({r:.2f}): what one of them tells, the other may tell too."
@@ -373,12 +329,11 @@ def _curve(net, name: str, points, number: int) -> Plot:
     has_words = not isinstance(points[0][0], float)
     words = tuple(str(value) or "(missing)" for value, _ in points) if has_words else ()
     x = range(len(points)) if has_words else [value for value, _ in points]
-    names = (net.classes if net.outputs > 1 else net.classes and net.classes[1:]) or net.targets or ["prediction"]
+    names = [f"class {name}" for name in (net.classes or ())[net.outputs == 1 :]] or net.targets or ["prediction"]
     outputs = zip(names[:MOST_OUTPUTS], zip(*(scores for _, scores in points), strict=True), strict=False)
     lines = [Line(own, x, y, "mark" if has_words else "line") for own, y in outputs]
-    what = "mean value" if net.task == "regression" else "mean score"
-    title = f"Prediction if all rows had this {name}"
-    return Plot(f"curve-{number}", title, Axis(name, words=words), Axis(what), lines)
+    axes = Axis(name, words=words), Axis("mean value" if net.task == "regression" else "mean score")
+    return Plot(f"curve-{number}", f"Prediction if all rows had this {name}", *axes, lines)
 
 
 def _columns(net, x) -> list[Block]:
@@ -387,12 +342,12 @@ def _columns(net, x) -> list[Block]:
     if len(shape) == 3 and shape[1:] != (1, 1):
         return [f"Images of {shape_text(shape)} pixels, scaled by {net.scaling.kind}."]
     rows, lines = None if x is None else TableRows.of(x), []
-    for k, name in enumerate(names[:MOST_COLUMNS]):
+    for k, name in enumerate(names[:MOST_LINES]):
         encoder = None if encoding is None else encoding.encoders[k]
         became = ["number", net.scaling.kind] if encoder is None else [encoder.kind, encoder.summary()]
         lines.append([name, *became, *([] if rows is None else _values(rows, k))])
     headers = ["column", "kind", "became", *([] if rows is None else ["values", "", "gaps"])]
-    more = f", the first {MOST_COLUMNS}" if len(names) > MOST_COLUMNS else ""
+    more = f", the first {MOST_LINES}" if len(names) > MOST_LINES else ""
     blocks: list[Block] = [Table(f"{len(names)} columns{more}", headers, lines, 5, True)]
     left_out = len(net.config.get("left_out", ()))
     return blocks + ([f"{left_out} columns of the file were no inputs."] if left_out else [])
@@ -412,39 +367,30 @@ def _values(rows: TableRows, k: int) -> list[str]:
         return [told + (f", {more} more" if more > 0 else ""), "", gaps]
     known = np.asarray(column.values, np.float64)[is_known]
     low, high = known.min(), known.max()
+    told = f"{low:.4g} to {high:.4g}, median {np.median(known):.4g}"
     if column.reads == "date":
         told = " to ".join(str(np.datetime64(int(v), "s"))[:10] for v in (low, high))
-    else:
-        told = f"{low:.4g} to {high:.4g}, median {np.median(known):.4g}"
     return [told, figures.small_bars(np.histogram(known, 12, (low, high))[0]), gaps]
-
-
-# ---------------------------------------------------------------- training
 
 
 def _training(net) -> list[Block]:
     """Return what was trained, and what it cost."""
     told = {name: setting_text(value) for name, value in _settings(net).items() if name != "layers"}
     told |= figures.facts_of(net)
-    tables = [Table("what was trained", ["", ""], [[name, value] for name, value in told.items() if value], 2)]
+    found = [("what was trained", ["", ""], [[name, value] for name, value in told.items() if value], 2)]
     architectures = figures.layers_of(net)
     if len(architectures) == 1:
-        each = describe(architectures[0][1])
-        lines = [[e["layer"], e["activation"], shape_text(e["output"]), f"{e['parameters']:,}"] for e in each]
-        tables.append(Table("layers", ["layer", "activation", "output", "parameters"], lines, 2))
-    for title, (headers, lines) in (
-        ("what was tried; the loss is that of rows that a network did not know", figures.candidates_of(net)),
-        ("members", figures.members_of(net)),
-    ):
-        tables += [Table(title, headers, lines[:MOST_LINES])] if lines else []
-    return tables
+        headers = ["layer", "activation", "output shape", "parameters"]
+        found.append(("layers", headers, figures.layer_lines(architectures[0][1]), 2))
+    tried = "what was tried; the loss is that of rows that a network did not know"
+    found += [(tried, *figures.candidates_of(net), 1), ("members", *figures.members_of(net), 1)]
+    return [Table(title, headers, lines[:MOST_LINES], words) for title, headers, lines, words in found if lines]
 
 
 def _settings(net) -> dict:
     """Return the flags of the training, by name; of a file for --validation without its folder."""
-    found = {name: value for name, value in sorted(net.config.items()) if name in BY_NAME}
-    if isinstance(found.get("validation"), str):
-        found["validation"] = basename(found["validation"])
+    found = {name: net.config[name] for name in sorted({*net.config} & {*BY_NAME})}
+    found |= {"validation": basename(found["validation"])} if isinstance(found.get("validation"), str) else {}
     return {name: value for name, value in found.items() if value not in (None, False)}
 
 
@@ -453,34 +399,25 @@ def _losses_by_epoch(net) -> list[Plot]:
 
     Of several networks, which each chose its own epoch, the metric is the mean, and none is marked.
     """
-    history, several, pictures = net.history, len(net.members) > 1, []
-    monitor = net.config.get("monitor") if net.config.get("monitor") in METRICS else "loss"
+    history, several = net.history, len(net.members) > 1
+    monitor = net.config["monitor"] if net.config.get("monitor") in METRICS else "loss"
     metric = {epoch: value for epoch, value in enumerate(history.get("val_metric") or [], 1) if value is not None}
     best = None if several else metric and (max if METRICS[monitor].higher_is_better else min)(metric, key=metric.get)
-    subtitle = f"mean of {len(net.members)} networks" if several else f"epoch {best} is the best"
-    judged_by = "validation rows" if "val_metric" in history else "held-out rows"
-    losses = {
-        "training rows": dict(enumerate(history["loss"], 1)),
-        judged_by: dict(enumerate(history["val_loss"] or (), 1)),
-    }
+    losses = {"training rows": history["loss"], "held-out rows": history["val_loss"] or ()}
+    if "val_metric" in history:
+        losses["validation rows"] = losses.pop("held-out rows")
     label = f"loss ({net.loss}{', of scaled targets' * (net.target_scaling is not None)})"
-    drawn = {"loss": ("Loss while training", label, losses)}
+    lines = [Line(rows, range(1, 1 + len(values)), values) for rows, values in losses.items() if len(values)]
+    drawn = [Plot("loss", "Loss while training", Axis("epoch"), Axis(label, True), lines)] if lines else []
     if metric and monitor != "loss":
-        title, label = f"{monitor} while training; {subtitle}", f"{monitor} of the validation rows"
-        drawn["metric"] = title, label, {"validation rows": metric}
-    for name, (title, label, each) in drawn.items():
-        lines = [Line(rows, [*values], [*values.values()]) for rows, values in each.items() if values]
-        values = [value for line in lines for value in line.y]
-        if not values:
-            continue
-        axis = Axis(label, name == "loss" and min(values) > 0 and max(values) > 20 * min(values))
-        if best and (name == "loss") == (monitor == "loss"):
-            lines.append(Line(f"epoch {best}, the best", [best, best], [min(values), max(values)], "rule"))
-        pictures.append(Plot(name, title, Axis("epoch"), axis, lines))
-    return pictures
-
-
-# ---------------------------------------------------------------- again
+        axes = Axis("epoch"), Axis(f"{monitor} of the validation rows")
+        lines = [Line("validation rows", [*metric], [*metric.values()])]
+        which = f"mean of {len(net.members)} networks" if several else f"epoch {best} is the best"
+        drawn.append(Plot("metric", f"{monitor} while training; {which}", *axes, lines))
+    if best and drawn:
+        values = [value for line in drawn[-1].lines for value in line.y]
+        drawn[-1].lines.append(Line(f"epoch {best}, the best", [best, best], [min(values), max(values)], "rule"))
+    return drawn
 
 
 def _again(net, model: str) -> list[Block]:
@@ -505,9 +442,6 @@ def command_of(net, model: str, data: str) -> str:
     if net.is_combined and not {"effort", "folds"} & {*config}:
         words += ["--networks", str(len(net.members))]
     return shlex.join(words)
-
-
-# ---------------------------------------------------------------- two models
 
 
 def of_comparison(result: dict) -> Page:

@@ -13,7 +13,7 @@ import struct
 import zlib
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
-from itertools import zip_longest
+from itertools import chain, repeat, zip_longest
 
 import numpy as np
 
@@ -134,9 +134,8 @@ def _html_block(block: Block) -> str:
 
 def _html_table(table: Table) -> str:
     def row(tag: str, fields: Sequence[str], shades: Sequence[float] = ()) -> str:
-        shades = [0.0] * table.words + [*(shades or [0.0] * len(fields))]
-        each = (_html_cell(tag, text, k < table.words, shades[k]) for k, text in enumerate(fields))
-        return f"<tr>{''.join(each)}</tr>"
+        each = enumerate(zip(fields, chain([0.0] * table.words, shades, repeat(0.0)), strict=False))
+        return f"<tr>{''.join(_html_cell(tag, text, k < table.words, shade) for k, (text, shade) in each)}</tr>"
 
     head = f"<thead>{row('th', table.headers)}</thead>" if any(table.headers) else ""
     body = "".join(row("td", *each) for each in zip_longest(table.lines, table.shades, fillvalue=()))

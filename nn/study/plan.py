@@ -75,7 +75,6 @@ class Entry:
         return facts
 
     def describe(self) -> str:
-        """Return the entry in a few words."""
         s = self.settings
         more = [f"{key} {s[key]}" for key in ("backend", "threads", "gpus", "distribute", "batch_number") if key in s]
         return ", ".join([s["layers"], *more])

@@ -7,18 +7,17 @@ import glob
 import io
 import math
 import os
-import re
 from collections.abc import Sequence
 from pathlib import Path
 
 from ..backends import TRAITS
-from ..utils import DataError, InputNotFound, OutputError, os_reason
+from ..utils import DataError, InputNotFound, os_reason, wait_for_lock, writing
 
 MOST_BYTES = 256 << 20  # of a file of lines, each some hundred bytes
 INFERENCE_ROWS = (1, 2, 64, 512, 1024)
 OK = "ok"
 
-TEXTS = ("entry", "plan", "status", "data", "layers", "kind", "backend", "engine", "device", "gpus", "distribute")
+TEXTS = ("entry", "plan", "status", "data", "layers", "kind", "backend", "engine", "device", "distribute")
 TEXTS += ("dtype", "nn", "numpy", "python", "when")
 COLUMNS = (
     "entry", "plan", "index", "status", "data", "layers", "kind", "depth", "width", "parameters", "rows",
@@ -30,7 +29,6 @@ COLUMNS = (
 NEEDED = ("entry", "plan", "layers", "status")  # of every line
 MEASURED = ("data", "kind", "engine", "device", "dtype", "nn", "python", "depth", "parameters", "batch_number")
 MEASURED += ("batch_ms", "cores", "network_bytes")  # of a network that was trained
-GPUS = re.compile(r"([0-9]{1,9}(\.0+)?)?|[0-9]*(,[0-9]*)+")  # a number of them, or a list
 
 
 def read_results(path: str) -> list[dict]:
@@ -43,8 +41,8 @@ def read_results(path: str) -> list[dict]:
         row = dict(zip(COLUMNS, map(_value, COLUMNS, line), strict=True))
         trained = row["status"] == OK
         wrong = [name for name in NEEDED + MEASURED * trained if row[name] is None]
-        if trained:
-            wrong += ["backend"] * (row["backend"] not in TRAITS) + ["gpus"] * (not GPUS.fullmatch(row["gpus"] or ""))
+        if trained and row["backend"] not in TRAITS:
+            wrong.append("backend")
         rows.append(row)
         if wrong:
             raise DataError(
@@ -102,20 +100,17 @@ def _value(name: str, text: str) -> str | float | None:
 def append_result(path: str, row: dict) -> None:
     """Add a line, after a header if the file is new. Raises OutputError, and DataError for a file of other columns."""
     header, line = _line(COLUMNS), _line([_text(row.get(column)) for column in COLUMNS])
-    try:
-        with open(path, "a+b") as file:
-            _lock(file)
-            file.seek(0)
-            text = file.read()
-            whole = text.rfind(b"\n") + 1
-            if whole and text[: text.index(b"\n") + 1] != header:
-                raise DataError(f"{path}: its columns are others than those to add; name another file")
-            file.truncate(whole)  # a line that was cut when a run was ended
-            file.write(line if whole else header + line)
-            file.flush()
-            os.fsync(file.fileno())
-    except OSError as error:
-        raise OutputError(f"{path}: cannot write: {os_reason(error)}") from error
+    with writing(path), open(path, "a+b") as file:
+        wait_for_lock(file.fileno())  # until it is closed
+        file.seek(0)
+        text = file.read()
+        whole = text.rfind(b"\n") + 1
+        if whole and text[: text.index(b"\n") + 1] != header:
+            raise DataError(f"{path}: its columns are others than those to add; name another file")
+        file.truncate(whole)  # a line that was cut when a run was ended
+        file.write(line if whole else header + line)
+        file.flush()
+        os.fsync(file.fileno())
 
 
 def _line(fields: Sequence[str]) -> bytes:
@@ -128,14 +123,6 @@ def _text(value) -> str:
     if value is None:
         return ""
     return f"{value:.6g}" if isinstance(value, float) else " ".join(str(value).split())
-
-
-def _lock(file) -> None:
-    try:
-        import fcntl
-    except ImportError:
-        return
-    fcntl.flock(file, fcntl.LOCK_EX)  # until it is closed
 
 
 def collect(path: str) -> list[dict]:

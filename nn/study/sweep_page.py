@@ -81,7 +81,7 @@ FIGURES = [  # header, column of the results, its format
     ("data", "data", ""),
     ("backend", "engine", ""),
     ("threads", "threads", ".0f"),
-    ("GPUs", "gpus", ""),
+    ("GPUs", "gpus", ".0f"),
     ("batch", "batch_number", ".0f"),
     ("parameters", "parameters", ",.0f"),
     ("ms a batch", "batch_ms", ".3g"),
@@ -202,7 +202,7 @@ def _scaling(rows: list[dict], unit: str) -> dict:
     """Return {name: {threads or GPUs: [milliseconds, ...]}} of some networks that ran on several numbers."""
     groups = defaultdict(lambda: defaultdict(list))
     for row in sorted(rows, key=lambda row: (row["parameters"], row["batch_number"])):
-        count = _count(row[unit]) or int(unit == "gpus")  # without --gpus: one GPU
+        count = int(row[unit] or 0) or int(unit == "gpus")  # without --gpus: one GPU
         if count and (unit == "gpus") != TRAITS[row["backend"]].on_host:
             key = (row["layers"], row["batch_number"], row["backend"], row["distribute"], row["device"])
             groups[key][count].append(row["batch_ms"])
@@ -219,12 +219,6 @@ def _scaling(rows: list[dict], unit: str) -> dict:
             more = [backend] * backends + [distribute] * bool(distribute) + [device] * devices
             named[", ".join([f"{_short(layers)}, batch {batch:.0f}", *more])] = points
     return named
-
-
-def _count(value) -> int:
-    """Return the number of GPUs or threads that `2`, 2.0 or the list `0,2` means."""
-    text = str(value or 0)
-    return len([part for part in text.split(",") if part]) if "," in text else int(float(text))
 
 
 def _spread(items: list, most: int) -> list:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Sequence
 
+from ..layers import describe
 from ..nn_aux import METRICS
 from ..utils import counted, listed
 
@@ -96,6 +97,46 @@ def confused_pairs(result: dict, most: int) -> list[list[str]]:
         [names[a], names[b], count_text(counts[a][b]), f"{counts[a][b] / sum(counts[a]):.1%}"]
         for _, a, b in sorted(pairs)[:most]
     ]
+
+
+def metric_lines(result: dict) -> list[list[str]]:
+    """Return (label, value, its interval or none) of each metric of a test."""
+    intervals, shown = result.get("intervals", {}), number_text if "rmse" in result else rate_text
+    each = {name: (METRICS[name].label, value) for name, value in result.items() if name in METRICS}
+    for name, value in result.get("macro", {}).items():
+        each[f"macro_{name}"] = f"macro {METRICS[name].label}", value
+    return [
+        [label, shown(value), ends_text(intervals[name], shown) if name in intervals else ""]
+        for name, (label, value) in each.items()
+    ]
+
+
+def class_lines(rows: Sequence[dict]) -> list[list[str]]:
+    """Return (class, precision, recall, F1, rows) of classes of a test."""
+    rates = [[rate_text(row[name]) for name in ("precision", "recall", "f1")] for row in rows]
+    return [[row["class"], *own, count_text(row["support"])] for row, own in zip(rows, rates, strict=True)]
+
+
+def layer_lines(layers) -> list[list[str]]:
+    """Return (layer, activation, output shape, parameters) of each layer."""
+    return [
+        [own["layer"], own["activation"] if own["parameters"] or own["activation"] != "linear" else "",
+         shape_text(own["output"]), f"{own['parameters']:,}"]
+        for own in describe(layers)
+    ]  # fmt: skip
+
+
+def importance_lines(found: dict) -> list[list[str]]:
+    """Return (column, bar, what the metric loses without it, its interval) of each column. found: of an Importance."""
+    most = max(*found["mean"], 1e-300)
+    ends = [ends_text(pair, _brief) for pair in zip(found["low"], found["high"], strict=True)]
+    each = zip(found["names"], found["mean"], ends, strict=True)
+    return [[name, bar(mean / most), _brief(mean), interval] for name, mean, interval in each]
+
+
+def _brief(value: float) -> str:
+    """Return a figure with three digits, a large one as a whole number."""
+    return f"{value:.3g}" if abs(value) < 1000 else f"{value:.0f}"
 
 
 def comparison_lines(found: dict) -> list[list[str]]:

@@ -5,20 +5,22 @@ from __future__ import annotations
 import math
 import shlex
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
-from ..layers import describe
 from ..nn_aux import METRICS
 from ..utils import LONGEST_LINE, cut_line, listed, printable, show
 from .console import on_terminal
 from .figures import (
     candidates_of,
+    class_lines,
     comparison_lines,
     confused_pairs,
     count_text,
-    ends_text,
     facts_of,
+    importance_lines,
+    layer_lines,
     members_of,
+    metric_lines,
     number_text,
     rate_text,
     setting_text,
@@ -92,7 +94,7 @@ def training_report(result: dict, verbose: bool = False) -> None:
     """Print the outcome of a training, how good it is, and what to do next. verbose: what was chosen, too."""
     if "calibration" in result:
         calibration = result["calibration"]
-        pairs = [f"{RATES[name]} {_pair(calibration[name])}" for name in ("log_loss", "brier")]
+        pairs = [f"{RATES[name]} {' -> '.join(map(rate_text, calibration[name]))}" for name in ("log_loss", "brier")]
         show(f"temperature {calibration['temperature']:.4g}: {', '.join(pairs)}")
     if "threshold" in result:
         show(f"threshold {result['threshold']:.6g}")
@@ -189,10 +191,6 @@ def trials_report(result: dict, verbose: bool = False) -> None:
     table(["weight", "seed", *settings, "epochs", result["monitor"]], rows, title)
 
 
-def _pair(values: Sequence[float | None]) -> str:
-    return " -> ".join(map(rate_text, values))
-
-
 def test_report(result: dict, classes: Sequence[str] | None, targets: Sequence[str] | None, verbose=False) -> None:
     """Print the figures of `test` as tables. verbose: of many classes all, not only the errors that matter most."""
     if "confusion" in result:
@@ -200,9 +198,8 @@ def test_report(result: dict, classes: Sequence[str] | None, targets: Sequence[s
     elif "tp" in result:
         _binary_report(result, classes or ["0", "1"])
     else:
-        figures = NUMBERS | {name: label for name, label in SERIES.items() if name in result}
         of = "of " + ", ".join(targets) if targets else ""
-        _figures(result, figures, number_text, title=of, first=["rows", f"{result['rows']}{_remarks(result)}"])
+        _figures(result, of, [["rows", f"{result['rows']}{_remarks(result)}", ""]])
     if "members" in result:
         _members_report(result["members"])
 
@@ -232,15 +229,11 @@ def _members_report(members: Sequence[dict]) -> None:
     table(["member", *(["weight"] if weighted else []), *labels.values()], rows)
 
 
-def _figures(result: dict, labels: dict[str, str], shown: Callable, title: str = "", first: Sequence[str] = ()) -> None:
-    """Print figures one a line, with their intervals if there are any. first: a line above."""
-    intervals = result.get("intervals")
-    lines = [[label, shown(result[name])] for name, label in labels.items()]
-    if intervals is not None:
-        for line, name in zip(lines, labels, strict=True):
-            line.append(ends_text(intervals[name], shown))
-    lines = [*([[*first, *([""] if intervals is not None else [])]] if first else []), *lines]
-    table(["", ""] if intervals is None else ["", "", INTERVAL], lines, title, left=3)
+def _figures(result: dict, title: str = "", first: Sequence[Sequence[str]] = ()) -> None:
+    """Print the metrics one a line, with their intervals if there are any. first: lines above."""
+    shown = 2 + ("intervals" in result)
+    lines = [line[:shown] for line in (*first, *metric_lines(result))]
+    table(["", "", INTERVAL][:shown], lines, title, left=3)
 
 
 def _binary_report(result, classes):
@@ -253,7 +246,7 @@ def _binary_report(result, classes):
         ],
         title=f"{_rows(result)}, class {positive} from a score of {result['threshold']:g}",
     )
-    _figures(result, RATES, rate_text)
+    _figures(result)
 
 
 def _multiclass_report(result, verbose: bool):
@@ -266,16 +259,9 @@ def _multiclass_report(result, verbose: bool):
         lines = confused_pairs(result, MOST_CLASSES)
         table(["true", "predicted", "rows", "of the class"], lines, f"{_rows(result)}; the most frequent errors", 2)
         per_class = sorted(per_class, key=lambda row: row["f1"])[:MOST_CLASSES]
-    told = [*per_class, {"class": "macro", "support": result["rows"], **result["macro"]}]
-    lines = [[row["class"], *map(rate_text, (row["precision"], row["recall"], row["f1"])), count_text(row["support"])]
-             for row in told]  # fmt: skip
     title = "" if len(per_class) == len(names) else f"the weakest of {len(names)} classes (all with --verbose)"
-    table(["class", "precision", "recall", "F1", "rows"], lines, title)
-    _figures(result, {name: label for name, label in RATES.items() if name in result}, rate_text)
-    if "intervals" in result:
-        names, intervals = ("precision", "recall", "f1"), result["intervals"]
-        ends = [[RATES[name], ends_text(intervals[f"macro_{name}"], rate_text)] for name in names]
-        table(["macro", INTERVAL], ends, left=2)
+    table(["class", "precision", "recall", "F1", "rows"], class_lines(per_class), title)
+    _figures(result)
 
 
 def _rows(result) -> str:
@@ -344,31 +330,24 @@ def _columns_of(encoding) -> dict[str, str]:
 def network_table(layers, title: str = "") -> None:
     """Print each layer of a network with its output shape and parameters, and their total."""
     rows = [["", "input", "", shape_text(layers[0].in_shape), "0"]]
-    for number, layer in enumerate(describe(layers)):
-        activation = layer["activation"] if layer["parameters"] or layer["activation"] != "linear" else ""
-        shape, parameters = shape_text(layer["output"]), f"{layer['parameters']:,}"
-        rows.append([str(number), layer["layer"], activation, shape, parameters])
+    rows += [[str(number), *line] for number, line in enumerate(layer_lines(layers))]
     rows.append(["", "total", "", "", f"{sum(layer.parameters for layer in layers):,}"])
     table(["", "layer", "activation", "output shape", "parameters"], rows, title, left=3)
 
 
 # ---------------------------------------------------------------- explanations
 
-MOST_COLUMNS, BAR = 12, 20  # of importance, characters of the longest bar
+MOST_COLUMNS = 12  # of importance
 
 
 def importance_report(found: dict, curves: dict, net) -> None:
     """Print the importance of columns with bars, how scores go with the first ones, and which columns go together."""
     name = {**RATES, **NUMBERS}.get(found["metric"], found["metric"])
-    rows, most = [], max([*found["mean"], 0.0])
-    columns = [*zip(found["names"], found["mean"], found["low"], found["high"], strict=True)]
-    for column, mean, low, high in columns[:MOST_COLUMNS]:
-        bar = "#" * round(BAR * max(mean, 0.0) / most) if most else ""
-        rows.append([cut_line(column, 80), bar, f"{mean:.4f}", f"{low:.4f} to {high:.4f}"])
     title = f"{name} {number_text(found['baseline'])}; what it loses without a column"
-    table(["column", "", "lost", INTERVAL], rows, title, 2)
-    if len(columns) > MOST_COLUMNS:
-        print(f"{len(columns) - MOST_COLUMNS} more columns: at most {columns[MOST_COLUMNS][1]:.4f} each")
+    lines = importance_lines(found)
+    table(["column", "", "lost", INTERVAL], lines[:MOST_COLUMNS], title, 2)
+    if len(lines) > MOST_COLUMNS:
+        print(f"{len(lines) - MOST_COLUMNS} more columns: at most {lines[MOST_COLUMNS][2]} each")
     of = net.classes[-1] if net.classes else "the value"
     for column, points in curves.items():
         if net.outputs == 1 and points:

@@ -8,8 +8,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from ..core.metrics import check_metric, metric
-from ..data.dataset import Dataset
-from ..data.table_rows import TableRows
+from ..data.dataset import Dataset, TableRows
 from ..matrix import matmul
 from ..nn_aux import METRICS
 from ..utils import DataError, UsageError, listed
@@ -21,6 +20,7 @@ CORRELATED = 0.9  # from which two columns share what they say
 ALL_ROWS = 4_000  # up to which each repeat takes all rows; of more it takes a part, but for as many at least
 USUAL = {"binary": "roc_auc", "multiclass": "loss", "regression": "rmse"}  # metrics, by task
 CURVES, POINTS, WORDS, AVERAGED = 4, 16, 8, 500  # columns, points of numbers and of words, rows that a point averages
+RARE = 0.01  # of the values of a column, on either side, lie beyond the ends of its curve
 
 
 @dataclass(frozen=True)
@@ -182,6 +182,6 @@ def _points(x, column: int) -> list[tuple[object, int]]:
     if not known.size:
         return []
     ascending = known[np.argsort(values[known], kind="stable")]
-    rows = ascending[np.linspace(0, len(ascending) - 1, POINTS).astype(int)]
+    rows = ascending[((len(ascending) - 1) * np.linspace(RARE, 1 - RARE, POINTS)).astype(int)]
     _, first = np.unique(values[rows], return_index=True)
     return [(float(values[row]), int(row)) for row in rows[first]]

@@ -232,7 +232,7 @@ def _check_target(net, ds) -> None:
 def _check_unit(net, ds) -> None:
     """Raise DataError for targets whose numbers are known to be in another unit than those of training."""
     found, own = ds.written, net.target_written or WrittenNumbers()
-    if found is not None and not found.has_unit_of(own):
+    if found is not None and (found.before, found.behind) != (own.before, own.behind):
         raise DataError(
             f"{name_of(ds)}: targets are numbers written as {found}, expected {own} as in training; write them so"
         )

@@ -61,7 +61,6 @@ class Engines:
 
     @property
     def packs(self) -> list[Pack]:
-        """Return the packs, each once."""
         return list(dict.fromkeys(engine.pack_of_member for engine in self._engines.values()))
 
     def _made(self, networks: Mapping[int, Network], place: int, batch_number: int) -> dict[int, MemberEngine]:

@@ -17,10 +17,9 @@ import numpy as np
 from ..core.metrics import decide
 from ..data import loading
 from ..data.column import number_text
-from ..data.dataset import Choices, Dataset, Schema
+from ..data.dataset import Choices, Dataset, Schema, TableRows, with_gaps
 from ..data.encoding import CALL_ROWS, Encoding, NumberEncoder
 from ..data.frames import open_frame
-from ..data.table_rows import TableRows, with_gaps
 from ..layers import begins_auto, input_shape, parse
 from ..nn import Network
 from ..settings.flags import BY_NAME, DEFAULTS, settings_of, takes
@@ -262,7 +261,7 @@ class NetworkClassifier(ClassifierMixin, _NetworkEstimator):
     def predict(self, X) -> np.ndarray:
         """Return the class of each row (rows,); of two classes by the threshold."""
         scores = self._outputs(X)
-        picked = decide(scores[:, 0] if scores.shape[1] == 1 else scores, self.network_.threshold)
+        picked = decide(scores, self.network_.threshold)
         return self.classes_[picked]
 
     def predict_proba(self, X) -> np.ndarray:

@@ -134,7 +134,7 @@ class Model:
         net, outputs = self.network, self.network.predict(rows)
         if net.task == "regression":
             return outputs[:, 0] if outputs.shape[1] == 1 else outputs
-        picked = decide(outputs[:, 0] if outputs.shape[1] == 1 else outputs, net.threshold)
+        picked = decide(outputs, net.threshold)
         return np.array(net.classes or range(max(2, net.outputs)))[picked]
 
     def predict_proba(self, rows) -> np.ndarray:

@@ -13,6 +13,7 @@ Imports: nothing. Imported by: core, cluster, layers, settings, data, files, bac
 terminal, study, commands, cli.
 """
 
+# ruff: noqa: F401 (what other modules take from here)
 from __future__ import annotations
 
 from .errors import (
@@ -55,67 +56,8 @@ from .output_files import (
     open_stream,
     sha256_file,
     stream_or_file,
+    wait_for_lock,
+    writing,
 )
 from .packages import needs_package, packages_of
 from .signals import Interrupted, Stopped, StopRequest, interruption, signals_held
-
-__all__ = [
-    "DataError",
-    "InputNotFound",
-    "LayersMismatch",
-    "Interrupted",
-    "LONGEST_LINE",
-    "MORE_THREADS",
-    "NO_ROOM_TO_LOAD",
-    "NnError",
-    "NnWarning",
-    "OutputError",
-    "RowError",
-    "SideFileError",
-    "StopRequest",
-    "Stopped",
-    "UsageError",
-    "append_whole",
-    "alone_in",
-    "atomic_file",
-    "atomic_write",
-    "available_memory",
-    "check_room_to_load",
-    "give_back_memory",
-    "check_threads",
-    "check_writable",
-    "closest",
-    "counted",
-    "cut_line",
-    "cut_name",
-    "default_threads",
-    "has_address_limit",
-    "interruption",
-    "is_file_name",
-    "is_for_want_of_memory",
-    "is_stream",
-    "listed",
-    "locked",
-    "log",
-    "memory_left",
-    "needs_package",
-    "open_file",
-    "open_stream",
-    "os_reason",
-    "packages_of",
-    "printable",
-    "own_bytes",
-    "processor_name",
-    "release_locks",
-    "resident_bytes",
-    "say",
-    "show",
-    "sha256_file",
-    "signals_held",
-    "sole_writer",
-    "spare_addresses",
-    "speaking_of_flags",
-    "spoken",
-    "stream_or_file",
-    "told_once",
-]

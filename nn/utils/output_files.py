@@ -27,6 +27,15 @@ FORSAKEN_SECONDS = 60.0  # a temporary file that nobody has written to for so lo
 LONGEST_KEPT_NAME = 200  # bytes of a file's name in that of its temporary file, which must not be too long itself
 
 
+@contextlib.contextmanager
+def writing(path: str | os.PathLike) -> Iterator[None]:
+    """Raise OutputError for what the system refuses in the block."""
+    try:
+        yield
+    except OSError as error:
+        raise OutputError(f"{path}: cannot write: {os_reason(error)}") from error
+
+
 def atomic_write(path: str | os.PathLike, data: bytes) -> None:
     """Replace `path` by `data` so that a reader sees the old file or the new one, never a part.
 
@@ -50,19 +59,18 @@ def atomic_file(path: str | os.PathLike, mode: int | None = None) -> Iterator[Bi
     if mode is None and os.path.isfile(target):
         mode = os.stat(target).st_mode & 0o777
     try:
-        with open(temporary, "xb", opener=lambda *how: os.open(*how, 0o666 if mode is None else mode)) as file:
-            locked(file.fileno())  # in use, see _remove_forsaken
-            if mode is not None:
-                with contextlib.suppress(OSError):  # CIFS and others know no modes
-                    os.fchmod(file.fileno(), mode)
-            yield file
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(temporary, target)
-        _sync_folder(target.parent)
-        _remove_forsaken(target)
-    except OSError as error:
-        raise OutputError(f"{path}: cannot write: {os_reason(error)}") from error
+        with writing(path):
+            with open(temporary, "xb", opener=lambda *how: os.open(*how, 0o666 if mode is None else mode)) as file:
+                locked(file.fileno())  # in use, see _remove_forsaken
+                if mode is not None:
+                    with contextlib.suppress(OSError):  # CIFS and others know no modes
+                        os.fchmod(file.fileno(), mode)
+                yield file
+                file.flush()
+                os.fsync(file.fileno())
+            os.replace(temporary, target)
+            _sync_folder(target.parent)
+            _remove_forsaken(target)
     finally:
         with contextlib.suppress(OSError):
             temporary.unlink()
@@ -80,17 +88,11 @@ def check_writable(path: str | os.PathLike, stream: bool = False) -> None:
     for folder in (Path(path).parent, target.parent):
         if not folder.is_dir():
             raise OutputError(f"{path}: cannot write: no folder {folder}; create it first")
-    try:
-        os.stat(target)  # says whether the name is too long
-    except FileNotFoundError:
-        pass
-    except OSError as error:
-        raise OutputError(f"{path}: cannot write: {os_reason(error)}") from error
-    try:
+    with writing(path):
+        with contextlib.suppress(FileNotFoundError):
+            os.stat(target)  # says whether the name is too long
         with tempfile.TemporaryFile(dir=target.parent, buffering=0) as file:
             file.write(bytes(4096))  # a full disk has room for a name
-    except OSError as error:
-        raise OutputError(f"{path}: cannot write: {os_reason(error)}") from error
 
 
 def _check_replaceable(path: str | os.PathLike) -> None:
@@ -103,10 +105,8 @@ def _check_replaceable(path: str | os.PathLike) -> None:
 
 def target_of(path: str | os.PathLike) -> Path:
     """Return the file that a path leads to by its links. Raises OutputError where the current folder is gone."""
-    try:
+    with writing(path):
         return Path(os.path.realpath(path))
-    except OSError as error:
-        raise OutputError(f"{path}: cannot write: {os_reason(error)}") from error
 
 
 def prefix_beside(target: Path) -> str:
@@ -211,13 +211,18 @@ def locked(handle: int) -> bool | None:
     return True
 
 
+def wait_for_lock(handle: int) -> None:
+    """Lock an open file once no other process of this host has it locked, where its file system has locks."""
+    with contextlib.suppress(OSError, AttributeError):  # see locked
+        fcntl.flock(handle, fcntl.LOCK_EX)
+
+
 @contextlib.contextmanager
 def alone_in(folder: str | os.PathLike) -> Iterator[None]:
     """Let one process of this host at a time be in the block for a folder, where its file system has locks."""
     handle = os.open(folder, os.O_RDONLY)
     try:
-        with contextlib.suppress(OSError, AttributeError):  # see locked
-            fcntl.flock(handle, fcntl.LOCK_EX)
+        wait_for_lock(handle)
         yield
     finally:
         os.close(handle)
@@ -235,13 +240,9 @@ def _remove_forsaken(target: Path) -> None:
 
 def _sync_folder(folder: Path) -> None:
     """Make a rename durable; a file system that cannot sync a folder is no reason to fail."""
-    try:
+    with contextlib.suppress(OSError):
         handle = os.open(folder, os.O_RDONLY)
-    except OSError:
-        return
-    try:
-        os.fsync(handle)
-    except OSError:
-        pass
-    finally:
-        os.close(handle)
+        try:
+            os.fsync(handle)
+        finally:
+            os.close(handle)

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable
 from inspect import isfunction, signature
 
 from ..nn_aux import SCHEDULES
-from ..utils import OutputError, append_whole, atomic_write, check_writable, is_stream, log, open_stream, os_reason
+from ..utils import OutputError, append_whole, atomic_write, check_writable, is_stream, log, open_stream, writing
 
 
 class Callback:
@@ -148,7 +148,7 @@ class CsvHistory(Callback):
         lines = self._pending.getvalue().encode()
         self._pending.seek(0)
         self._pending.truncate()
-        try:
+        with writing(self._path):
             if self._file is not None:
                 self._append(lines)
             elif is_stream(self._path):
@@ -158,8 +158,6 @@ class CsvHistory(Callback):
                 atomic_write(self._path, lines)
                 self._file = open(self._path, "ab", buffering=0)  # noqa: SIM115 (closed by `close`)
                 self._size = len(lines)
-        except OSError as error:
-            raise OutputError(f"{self._path}: cannot write: {os_reason(error)}") from error
 
     def _append(self, lines: bytes) -> None:
         """Write whole lines, or nothing."""

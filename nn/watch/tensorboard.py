@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
 import socket
 import struct
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 
 import numpy as np
 
-from ..utils import OutputError, UsageError, append_whole, check_writable, needs_package, os_reason
+from ..utils import OutputError, UsageError, append_whole, check_writable, needs_package, writing
 from .callbacks import Callback, learning_rate
 
 HISTOGRAM_VALUES = 1 << 20  # of a larger weight only every 2nd, 3rd, ... value goes into its histogram
@@ -39,9 +38,8 @@ class TensorBoard(Callback):
 
     def _file_in(self, folder: str) -> _EventFile:
         try:
-            os.makedirs(folder, exist_ok=True)
-        except OSError as error:
-            raise OutputError(f"{folder}: cannot write: {os_reason(error)}") from error
+            with writing(folder):
+                os.makedirs(folder, exist_ok=True)
         except RecursionError as error:
             raise OutputError(f"{folder}: cannot write: too many folders one in another") from error
         name = f"events.out.tfevents.{time.time():.6f}.{socket.gethostname()}.{os.getpid()}"
@@ -139,7 +137,7 @@ class _EventFile:
 
     def open(self) -> None:
         """Make the file. Raises OutputError."""
-        with self._writing():
+        with writing(self._path):
             self._file = open(self._path, "xb", buffering=0)  # noqa: SIM115 (closed by `close`)
         self.add(file_version="brain.Event:2")
 
@@ -148,22 +146,13 @@ class _EventFile:
         from tensorboardX.proto.event_pb2 import Event
 
         record = _record(Event(wall_time=time.time(), **fields).SerializeToString())
-        with self._writing():
+        with writing(self._path):
             append_whole(self._file, record, self._size)
         self._size += len(record)
 
     def close(self) -> None:
-        """Close the file, if it was opened."""
         if self._file is not None:
             self._file.close()
-
-    @contextlib.contextmanager
-    def _writing(self) -> Iterator[None]:
-        """Raise OutputError for what the system refuses."""
-        try:
-            yield
-        except OSError as error:
-            raise OutputError(f"{self._path}: cannot write: {os_reason(error)}") from error
 
 
 def _record(data: bytes) -> bytes:

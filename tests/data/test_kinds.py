@@ -8,7 +8,7 @@ import pytest
 from support.patterns import patterns
 
 import nn
-from nn.data import written
+from nn.data import kinds, written
 from nn.data.column import Column, Odd
 from nn.data.dataset import Choices
 from nn.data.encoding import ENCODERS, CategoryEncoder, Encoding, NumberEncoder, NumberStatistics, TextStatistics
@@ -239,8 +239,8 @@ SLOW = {  # texts that are made to be slow for a pattern: of n characters each
 
 def seconds_of(words: list[str]) -> float:
     started = time.perf_counter()
-    written.way_of_numbers(words, asked=True)
-    written.way_of_dates(words, asked=True)
+    for way_of in (kinds.way_of_numbers, kinds.way_of_dates):
+        way_of(dict.fromkeys(words, 1), asked=True)
     for word in words:
         written.date_of(word, "%d  %b  %Y  %H:%M:%S.%f  %z")
     encoder = ordered(*words, order=(words[0], "x"))

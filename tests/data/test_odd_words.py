@@ -14,7 +14,7 @@ import nn
 ROWS = 200
 ODD = {7: "n.a.", 90: "n.a.", 120: "tbd", 130: "?!", 140: "12 o'clock"}  # row -> the word that stands there
 TOLD = (
-    'column size: 5 values that are no numbers are taken for a gap: "n.a." (2), "tbd", "?!", ...; correct them, or use '
+    'column size: 5 values that are no number are taken for a gap: "n.a." (2), "tbd", "?!", ...; correct them, or use '
     "--categories size; --strict refuses them"
 )
 REFUSED = 'column size: found "n.a.", expected a number as in most rows; correct it, take it for a gap (--missing n.a.)'
@@ -99,6 +99,14 @@ def test_what_stands_in_a_row_without_a_target_does_not_matter(folder, form):
     assert not [line for line in ds.remarks if "gap" in line]
 
 
+def test_the_row_of_an_odd_word_is_that_of_the_file_where_rows_without_a_target_were_left_out(folder):
+    prices = [f"${i * 7 % 31}.50" for i in range(ROWS)]
+    columns = {"price": [*prices[:9], "soon", *prices[10:]], "n": list(range(3, ROWS + 3)), "y": [*range(ROWS)]}
+    columns["y"][5] = columns["y"][7] = ""
+    with pytest.raises(nn.DataError, match='row 11, column price: found "soon"'):
+        nn.load(in_form("csv", columns), strict=True)
+
+
 @pytest.mark.parametrize("count, kind", [(10, "number"), (11, "text")])
 def test_more_than_a_twentieth_of_such_fields_make_a_column_of_texts(folder, count, kind):
     ds = nn.load(in_form("csv", sizes({i: f"word {i}" for i in range(count)})))
@@ -108,7 +116,7 @@ def test_more_than_a_twentieth_of_such_fields_make_a_column_of_texts(folder, cou
 def test_one_word_beside_many_numbers_is_a_gap_in_any_share_unless_a_person_says_that_they_are_numbers(folder):
     source = in_form("csv", sizes(dict.fromkeys(range(0, 60, 2), "Varies")))
     ds = nn.load(source)
-    assert 'column size: 30 values that are no numbers are taken for a gap: "Varies" (30); correct' in ds.remarks[0]
+    assert 'column size: 30 values that are no number are taken for a gap: "Varies" (30); correct' in ds.remarks[0]
     assert [kind.kind for kind in ds.kinds] == ["number", "written number"]
     with pytest.raises(nn.DataError, match='row 2, column size: found "Varies", expected a number as in most rows'):
         nn.load(source, numbers="size")
@@ -133,7 +141,7 @@ def test_the_command_tells_new_rows_in_one_line(folder):
     succeed(*ONE, "--dataset", "t.csv", "--model", "m.bin", "--epochs", 1, "--layers", "auto,4,1")
     in_form("csv", sizes({0: "n.a.", 5: "n.a."}, 12), "new")
     told = succeed("--predict", "--model", "m.bin", "--dataset", "new.csv")
-    assert 'column size: 2 values that are no numbers are taken for a gap: "n.a." (2)\n' in told.err
+    assert 'column size: 2 values that are no number are taken for a gap: "n.a." (2)\n' in told.err
     assert len(told.out.splitlines()) == 13
     trained = succeed(*ONE, "--dataset", in_form("csv", sizes(ODD), "odd"), "--model", "m.bin", "--epochs", 1)
     assert TOLD in trained.err and trained.err.count("taken for a gap") == 1

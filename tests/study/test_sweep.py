@@ -139,7 +139,7 @@ def test_a_line_tells_all_that_was_measured(swept):
 def test_what_cannot_run_is_a_line_that_says_why(swept):
     *_, nowhere, large = sweep.read_results(swept / "r.csv")
     assert "nowhere" in nowhere["status"] and nowhere["batch_ms"] is None
-    assert large["status"].startswith("does not fit: ") and "GB" in large["status"]
+    assert large["status"].startswith("does not fit: ") and "M are left" in large["status"]
     assert large["parameters"] == 51 * 8e5 + 8e5 * (8e5 + 1) + 8e5 + 1
 
 
@@ -177,14 +177,15 @@ def test_a_sweep_goes_on_where_it_stopped(folder):
 
 def test_jobs_of_an_array_may_share_a_file_or_have_their_own(folder):
     plan = write_plan(folder, SMALL)
-    jobs = [start("--sweep", f"{plan}:{i}", "-o", "shared.csv", "-q") for i in (0, 1)]
+    (folder / "found").mkdir()
+    jobs = [start("--sweep", f"{plan}:{i}", "-o", "found/shared.csv", "-q") for i in (0, 1)]
     assert [job.wait() for job in jobs] == [0, 0]
-    assert sorted(row["index"] for row in sweep.read_results("shared.csv")) == [0, 1]
+    assert sorted(row["index"] for row in sweep.read_results("found/shared.csv")) == [0, 1]
     for i in (0, 1):
-        succeed("--sweep", f"{plan}:{i}", "-o", f"own-{i}.csv", "-q")
-    collected = sweep.collect("own-*.csv")
+        succeed("--sweep", f"{plan}:{i}", "-o", f"found/own-{i}.csv", "-q")
+    collected = sweep.collect("found/own-*.csv")
     assert [row["index"] for row in collected] == [0, 1]
-    assert len(sweep.collect(str(folder))) == 2  # the same entries in three files
+    assert len(sweep.collect("found")) == 2  # the same entries in three files
     result = run("--sweep", f"{plan}:2", "-o", "x.csv")
     assert result.code == 2 and "2 entries" in result.err
     with pytest.raises(nn.InputNotFound):

@@ -45,7 +45,7 @@ def results():
             rows.append(result(layers, parameters, depth, batch=batch, ms=parameters * batch / 1e6))
             rows.append(result(layers, parameters, depth, "cuda", batch=batch, ms=1.0 + parameters * batch / 1e8))
         rows.append(result(layers, parameters, depth, threads=1.0, ms=parameters * 190 / 1e6))
-        rows.append(result(layers, parameters, depth, "cuda", gpus="2", distribute="mirrored", ms=0.8,
+        rows.append(result(layers, parameters, depth, "cuda", gpus=2.0, distribute="mirrored", ms=0.8,
                            engine="cuda (2 x Large GPU, mirrored)"))  # fmt: skip
     return rows
 
@@ -80,7 +80,7 @@ def test_every_picture_says_what_it_shows(pictures):
 
 def test_speed_up_by_gpus_is_drawn_for_both_ways_of_each_network():
     rows = [
-        result("50,1600:relu,1:linear", 83_201, 1, "cuda", gpus=str(gpus), distribute=how, ms=1 / gpus, engine=how)
+        result("50,1600:relu,1:linear", 83_201, 1, "cuda", gpus=float(gpus), distribute=how, ms=1 / gpus, engine=how)
         for gpus in (1, 2, 4)
         for how in ("mirrored", "central")
     ]
@@ -89,7 +89,7 @@ def test_speed_up_by_gpus_is_drawn_for_both_ways_of_each_network():
 
 
 def test_rows_that_no_sweep_writes_are_no_internal_error(results):
-    assert sweep_page.pictures_of([*results, result("50,50:relu,1:linear", 2601, 1, batch=0, ms=-1.0, gpus="0,")])
+    assert sweep_page.pictures_of([*results, result("50,50:relu,1:linear", 2601, 1, batch=0, ms=-1.0, gpus=0.0)])
 
 
 def test_a_picture_has_the_same_bytes_every_time(results, pictures):

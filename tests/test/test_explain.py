@@ -254,7 +254,7 @@ def model(folder):
 def test_the_command_says_what_matters_in_few_lines(model):
     printed = succeed("--explain", "--model", "m.bin").out.splitlines()
     assert len(printed) <= 25 and "what it loses without a column" in printed[0]
-    assert printed[2].split()[0] == "a" and "#" in printed[2]
+    assert printed[2].split()[0] == "a" and "█" in printed[2]
     told = succeed("--explain", "--model", "m.bin", "--json", "--monitor", "loss").json
     assert told["importance"]["metric"] == "loss" and set(told["curves"]) == set(COLUMNS)
 

@@ -3,8 +3,7 @@
     engine.py   CudaEngine; data.py: its rows, epoch.py: the optimiser; cudnn.py; group.py, nccl.py: several GPUs
     runner.py   runs a program: whole epochs in one launch, or a graph of its phases; small.py: small dense networks,
                 pack.py: many of them at once
-    builder.py  layers -> a program (program.py), with a file beside each .cu: dense, conv, pool, pad,
-                dropout, activation, embedding
+    builder.py  layers -> a program (program.py), with files for layers: dense, conv, embedding, plain
     memory.py   buffers, blocks and tiles (tiles.py) that these ask for; abi.py: tables that host and kernels share
     device.py   the GPU, its libraries and its errors; cublas.py
 

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from ...layers import Layer
 from ...utils import UsageError
-from . import activation, conv, dense, dropout, embedding, pad, pool
+from . import conv, dense, embedding, plain
 from .abi import FEW_SPLITS, THREADS
 from .memory import Workspace, whole_lines
 from .program import BATCH, BYTES, CONTROL, ROWS, Buffer, LayerNode, Op, Phase, Program, Purpose, lanes_of
@@ -17,13 +17,8 @@ BUCKET_BYTES = 4 << 20  # of gradients that are sent at a time, or more: a messa
 KINDS = {  # layer kind -> the file with its forward(workspace, node) and backward(workspace, node)
     "dense": dense,
     "conv": conv,
-    "maxpool": pool,
-    "avgpool": pool,
-    "pad": pad,
-    "dropout": dropout,
-    "flatten": dropout,
-    "activation": activation,
     "embedding": embedding,
+    **dict.fromkeys(("maxpool", "avgpool", "pad", "dropout", "flatten", "activation"), plain),
 }
 
 

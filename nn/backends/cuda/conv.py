@@ -33,7 +33,6 @@ def choose_conv(ws: Workspace, layer: Layer, product: str) -> str:
 
 
 def forward(ws: Workspace, node: LayerNode) -> list[Phase]:
-    """Return the phases of the forward pass."""
     return FORWARD[choose_conv(ws, node.layer, "forward")](ws, node)
 
 

@@ -34,7 +34,6 @@ def library():
 
 
 def check(code: int, what: str) -> None:
-    """Raise RuntimeError if a call of cuBLAS failed."""
     if code:
         raise RuntimeError(f"cuBLAS: {what} failed with status {code}")
 
@@ -61,7 +60,6 @@ class Cublas:
         check(self.lib.cublasSetMathMode(self.handle, TF32_MATH if tf32 else DEFAULT_MATH), "cublasSetMathMode")
 
     def pointer(self, address: int):
-        """Return a C pointer from a number."""
         return self.ffi.cast("void *", address)
 
     def wants_product(self, m: int, n: int, k: int) -> bool:
@@ -69,11 +67,9 @@ class Cublas:
         return 2 * m * n * k >= self.SMALLEST
 
     def convolves(self, layer) -> bool:
-        """Return whether this library computes a convolution."""
         return False
 
     def pools(self, layer) -> bool:
-        """Return whether this library computes a pooling layer."""
         return False
 
     def product(self, c: int, a: int, b: int, m: int, n: int, k: int, a_transposed: bool, b_transposed: bool) -> None:

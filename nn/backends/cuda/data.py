@@ -86,7 +86,7 @@ class CudaData:
             coming = fill(0) if starts else None
             for number in range(len(starts)):
                 segment = coming.result()
-                slots[number % 2].wait_for_copy()
+                cupy().cuda.get_current_stream().wait_event(slots[number % 2].copied)
                 if number + 1 < len(starts):
                     coming = fill(number + 1)
                 yield segment
@@ -119,7 +119,3 @@ class _Slot:
                     target[: len(rows)].set(pinned[: len(rows)], stream=self.stream)
             self.copied.record(self.stream)
         return Segment(*map(_address, self.on_gpu), 0, whole, len(rows))
-
-    def wait_for_copy(self) -> None:
-        """Let the current stream wait until the rows are on the GPU."""
-        cupy().cuda.get_current_stream().wait_event(self.copied)

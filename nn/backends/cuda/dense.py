@@ -212,15 +212,14 @@ def fused_forward(ws: Workspace, node: LayerNode) -> list[Phase]:
     return [[Op("last_layer", settings, arguments, -(-n * 32 * warps // THREADS), writes=writes)]]
 
 
-def _fused_input(ws: Workspace, node: LayerNode) -> list[Phase]:
-    return [[]]  # fused_forward gave it
-
-
 FORWARD = {
     "fused": lambda ws, node: [],  # fused_forward comes in the loss's place
     "library": _library_forward,
     "narrow": _narrow_forward,
     "tiles": _tiles_forward,
 }
-INPUT = {"fused": _fused_input, "library": _library_input, "narrow": _narrow_input, "tiles": _tiles_input}
+INPUT = {
+    "fused": lambda ws, node: [[]],  # fused_forward gave it
+    "library": _library_input, "narrow": _narrow_input, "tiles": _tiles_input,
+}  # fmt: skip
 PARAMETERS = {"library": _library_parameters, "narrow": _narrow_parameters, "tiles": _tiles_parameters}

@@ -123,7 +123,6 @@ def _line(error: BaseException) -> str:
 
 
 def device_count() -> int:
-    """Return how many GPUs this process may use."""
     check_process()
     return cupy().cuda.runtime.getDeviceCount()
 
@@ -143,12 +142,10 @@ def place_of(number: int) -> str:
 
 
 def processors() -> int:
-    """Return how many multiprocessors the current GPU has."""
     return cupy().cuda.Device().attributes["MultiProcessorCount"]
 
 
 def cuda_major() -> int:
-    """Return the major version of CUDA in use."""
     return cupy().cuda.runtime.runtimeGetVersion() // 1000
 
 

@@ -5,8 +5,9 @@
  * or those of them that are in this member's share of the batch.
  */
 
-template <int WIDTH, int LAYER, class F>
-__device__ inline void for_each_kept(double rate, const batch &b, block_range range, const F &f)
+/* take(e, kept) for each value e of the batch's rows */
+template <int WIDTH, int LAYER, class TAKE>
+__device__ inline void for_each_kept(double rate, const batch &b, block_range range, const TAKE &take)
 {
     const double threshold = rate * 4294967296.0;
     const int64 begin = b.first * WIDTH, end = begin + (int64)b.n * WIDTH;
@@ -16,40 +17,26 @@ __device__ inline void for_each_kept(double rate, const batch &b, block_range ra
         for (int i = 0; i < 4; i++) {
             int64 e = block * 4 + i;
             if (e >= begin && e < end)
-                f.take((int)(e - begin), word[i] >= threshold);
+                take((int)(e - begin), word[i] >= threshold);
         }
     }
 }
 
-template <int ACTIVATION>
-struct drop_forward {
-    real *out;
-    const real *x;
-    real scale;
-    __device__ void take(int e, bool kept) const { out[e] = activate<ACTIVATION>(kept ? x[e] * scale : 0); }
-};
-
-template <int BELOW>
-struct drop_backward {
-    real *dx;
-    const real *dz, *x;
-    real scale;
-    __device__ void take(int e, bool kept) const { dx[e] = (kept ? dz[e] * scale : 0) * derivative<BELOW>(x[e]); }
-};
-
 template <int WIDTH, int LAYER, int ACTIVATION>
 __device__ void dropout_forward(real *out, const real *x, double rate, const batch &b, block_range range)
 {
-    drop_forward<ACTIVATION> f = {out, x, (real)(1 / (1 - rate))};
-    for_each_kept<WIDTH, LAYER>(rate, b, range, f);
+    const real scale = (real)(1 / (1 - rate));
+    for_each_kept<WIDTH, LAYER>(
+        rate, b, range, [&](int e, bool kept) { out[e] = activate<ACTIVATION>(kept ? x[e] * scale : 0); });
 }
 
 template <int WIDTH, int LAYER, int BELOW>
 __device__ void dropout_backward(real *dx, const real *dz, const real *x, double rate, const batch &b,
                                  block_range range)
 {
-    drop_backward<BELOW> f = {dx, dz, x, (real)(1 / (1 - rate))};
-    for_each_kept<WIDTH, LAYER>(rate, b, range, f);
+    const real scale = (real)(1 / (1 - rate));
+    for_each_kept<WIDTH, LAYER>(
+        rate, b, range, [&](int e, bool kept) { dx[e] = (kept ? dz[e] * scale : 0) * derivative<BELOW>(x[e]); });
 }
 
 /* ---- layers that only pass on: flatten with an activation, dropout when nothing is being learnt ---- */

@@ -85,21 +85,17 @@ class CudaEngine:
     # ---- facts of the engine
 
     def describe(self) -> str:
-        """Return backend and the GPU's name; see Engine.describe."""
         if self.member is None:
             return f"{self.name} ({self.device_name()})"
         return f"{self.name} ({self.rank_group.size} x {self.device_name()}, {self.member.distribute})"
 
     def device_name(self) -> str:
-        """Return the maker's name of this GPU."""
         return cupy().cuda.runtime.getDeviceProperties(self.device)["name"].decode()
 
     def threads_for(self, rows: int) -> int:
-        """Return 1: the processor only starts kernels."""
         return 1
 
     def bytes(self) -> int:
-        """Return the memory on the GPU that the network takes beside the data set."""
         return sum(v.nbytes for v in self._vectors.values()) + sum(r.bytes() for r in self._runners.values())
 
     def pack(self, count: int, rows: int) -> Pack:
@@ -127,7 +123,6 @@ class CudaEngine:
         return self._vectors[what]
 
     def set(self, what: str, vector: np.ndarray) -> None:
-        """Copy a vector in; what: parameters, kept, moment1, moment2 (nothing where another member has the moments)."""
         if what.startswith("moment") and not self._updates_weights:
             return
         if vector.shape != (self.size,) or vector.dtype != self.dtype:
@@ -138,18 +133,15 @@ class CudaEngine:
             self.stream.synchronize()
 
     def get(self, what: str) -> np.ndarray:
-        """Copy a parameter vector out."""
         with self.here("the parameters"):
             return self.vector(what)[: self.size].get()
 
     def keep(self) -> None:
-        """Copy the parameters to `kept`; see Engine.keep."""
         with self.here(f"a copy of {self.size} parameters", "use fewer or smaller layers"):
             cupy().copyto(self.vector("kept"), self.vector("parameters"))
             self.stream.synchronize()
 
     def load(self, x: np.ndarray, y: np.ndarray | None = None, weights: np.ndarray | None = None) -> CudaData:
-        """Return the rows as the kernels read them; see Engine.load."""
         arrays = self.checked(x, y, weights)
         with self.here("the data set", "use a smaller data set"):
             return CudaData(*arrays, self.dtype, self._room())
@@ -256,7 +248,6 @@ class CudaEngine:
         )  # fmt: skip
 
     def _together(self, purpose: Purpose) -> dict:
-        """Return the arguments of a runner that members of a group share."""
         return {"rank_group": self.rank_group, "communicator": self.member.communicator()} if purpose.distribute else {}
 
     def forget_programs(self) -> None:
@@ -279,7 +270,6 @@ class CudaEngine:
         return False
 
     def flops(self, purpose: Purpose) -> float:
-        """Return the operations of one batch."""
         forward = 2.0 * sum(layer.outputs * layer.fan_in for layer in self.layers if layer.weight_shape)
         return forward * purpose.rows * (3 if purpose.backward else 1)
 
@@ -289,11 +279,9 @@ class CudaEngine:
     # ---- training
 
     def progress(self, row: int = 0, step: int = 0, loss: float = 0.0) -> Progress:
-        """Return a counter for `epoch`."""
         return Progress(row, step, loss)
 
     def epoch(self, data: CudaData, order: np.ndarray, settings: EpochSettings, progress: Progress) -> None:
-        """Train on data's rows order[progress.row:]; blocks until the end or `progress.stop`, without the GIL."""
         check_numbers(order, data.rows)
         left, batch, rule = order[progress.row :], settings.batch, update_rule(settings.optimizer, settings.momentum)
         if not len(left):
@@ -367,7 +355,6 @@ class CudaEngine:
     # ---- one batch's gradients
 
     def gradients(self, x: np.ndarray, y: np.ndarray, seed: int = -1, step: int = 0):
-        """Return (mean loss, gradient vector, dx) of one batch; see Engine.gradients."""
         data, rows = self.load(x, y), len(x)
         with self.here(f"a batch of {rows} rows"):
             cp, own = cupy(), most_rows(rows, rows, self.rank_group)
@@ -447,7 +434,6 @@ class CudaEngine:
                 yield array.get()
 
     def predict(self, data: CudaData, rows: np.ndarray | None = None, vector: np.ndarray | None = None) -> np.ndarray:
-        """Return outputs (rows, outputs) of the rows with these indices, by default all; see Engine.predict."""
 
         def make(count):
             out = cupy().empty((count, self.outputs), self.dtype)
@@ -465,7 +451,6 @@ class CudaEngine:
         return np.concatenate(blocks) if blocks else np.empty((0, self.outputs), self.dtype)
 
     def loss(self, data: CudaData, rows: np.ndarray) -> float:
-        """Return the mean loss of the rows with these indices, weighted; see Engine.loss."""
         return mean_loss(self.row_losses(data, rows), data.weights, rows)
 
     def row_losses(self, data: CudaData, rows: np.ndarray | None = None) -> np.ndarray:

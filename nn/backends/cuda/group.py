@@ -156,11 +156,11 @@ def _keep(gpus: tuple[int, ...], communicators: list) -> None:
 class Group:
     """Several GPUs of this process as one engine; the interface is backends/engine.py.
 
-    kind: CudaEngine or CudnnEngine; the other arguments are theirs. gpus: two or more numbers.
+    kind: CudaEngine or CudnnEngine; the other arguments are theirs. gpus: two or more numbers. What is not here is as
+    member 0 has it.
     """
 
     rank_group = ALONE
-    threads = 1
 
     def __init__(
         self, kind, backend: str, layers, loss: str, dtype: str, *, gpus: tuple[int, ...],
@@ -181,10 +181,10 @@ class Group:
         self.engines = self._all(
             lambda rank, _: kind(backend, layers, loss, dtype, device=gpus[rank], tf32=tf32, member=members[rank])
         )
-        first = self.engines[0]
-        self.name, self.dtype, self.size = first.name, first.dtype, first.size
-        self.inputs, self.outputs = first.inputs, first.outputs
         weakref.finalize(self, _keep, gpus, communicators)
+
+    def __getattr__(self, name: str):
+        return getattr(self.engines[0], name)
 
     # ---- the members' threads
 
@@ -222,26 +222,15 @@ class Group:
     # ---- facts of the engine
 
     def describe(self) -> str:
-        """Return backend and the GPUs' names; see Engine.describe."""
         names = Counter(engine.device_name() for engine in self.engines)
         gpus = " + ".join(f"{count} x {name}" for name, count in names.items())
         return f"{self.name} ({gpus}, {self.distribute})"
 
     def device_name(self) -> str:
-        """Return the maker's names of these GPUs, each once."""
         return " + ".join(dict.fromkeys(engine.device_name() for engine in self.engines))
 
-    def threads_for(self, rows: int) -> int:
-        """Return 1: the processor only starts kernels."""
-        return 1
-
     def bytes(self) -> int:
-        """Return the memory on all GPUs that the network takes beside the data set."""
         return sum(engine.bytes() for engine in self.engines)
-
-    def routes(self, rows: int) -> list[str]:
-        """Return how member 0 computes its share of a training step of that many rows."""
-        return self.engines[0].routes(rows)
 
     def pack(self, count: int, rows: int) -> Turns:
         """Return networks that take turns."""
@@ -250,15 +239,9 @@ class Group:
     # ---- parameters and data
 
     def set(self, what: str, vector: np.ndarray) -> None:
-        """Copy a parameter vector to all that have one; what: parameters, kept, moment1, moment2."""
         self._all(lambda _, engine: engine.set(what, vector))
 
-    def get(self, what: str) -> np.ndarray:
-        """Copy a parameter vector out."""
-        return self.engines[0].get(what)
-
     def keep(self) -> None:
-        """Copy the parameters to `kept`, on every GPU."""
         self._all(lambda _, engine: engine.keep())
 
     def load(self, x: np.ndarray, y: np.ndarray | None = None, weights: np.ndarray | None = None) -> GroupData:
@@ -267,12 +250,7 @@ class Group:
 
     # ---- training
 
-    def progress(self, row: int = 0, step: int = 0, loss: float = 0.0):
-        """Return a counter for `epoch`."""
-        return self.engines[0].progress(row, step, loss)
-
     def epoch(self, data: GroupData, order: np.ndarray, settings: EpochSettings, progress) -> None:
-        """Train on data's rows order[progress.row:]; blocks until the end or `progress.stop`, without the GIL."""
         if len(order) < len(self.gpus):
             raise UsageError(f"--gpus: {len(self.gpus)} GPUs are more than the {len(order)} rows; use fewer")
         others = (self.progress(progress.row, progress.step, progress.loss) for _ in self.engines[1:])
@@ -280,7 +258,6 @@ class Group:
         self._all(lambda rank, engine: engine.epoch(data.whole(rank, engine), order, settings, own[rank]))
 
     def record(self, batches: int) -> None:
-        """Time the steps of the next `batches` batches of training."""
         for engine in self.engines:
             engine.record(batches)
 
@@ -290,7 +267,6 @@ class Group:
         return [[step for steps in batch for step in steps] for batch in batches]
 
     def gradients(self, x: np.ndarray, y: np.ndarray, seed: int = -1, step: int = 0):
-        """Return (mean loss, gradient vector, dx) of one batch; see Engine.gradients."""
         return self._all(lambda _, engine: engine.gradients(x, y, seed, step))[0]
 
     # ---- forward passes
@@ -315,11 +291,9 @@ class Group:
         return np.concatenate(self._all(own))
 
     def predict(self, data: GroupData, rows: np.ndarray | None = None, vector: np.ndarray | None = None) -> np.ndarray:
-        """Return outputs (rows, outputs) of the rows with these indices, by default all; see Engine.predict."""
         return self._forward(data, rows, lambda engine, own, which: engine.predict(own, which, vector))
 
     def loss(self, data: GroupData, rows: np.ndarray) -> float:
-        """Return the mean loss of the rows with these indices, weighted; see Engine.loss."""
         losses = self._forward(data, rows, lambda engine, own, which: engine.row_losses(own, which))
         return mean_loss(losses, data.weights, rows)
 

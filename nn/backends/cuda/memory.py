@@ -1,6 +1,6 @@
 """Resources that a layer asks for when it becomes a part of a program: buffers, shared memory, tiles, blocks.
 
-The layer files (dense.py, conv.py, pool.py, dropout.py, ...) import this and nothing above it; builder.py imports them.
+The layer files (dense.py, conv.py, embedding.py, plain.py) import this and nothing above it; builder.py imports them.
 """
 
 from __future__ import annotations

@@ -26,6 +26,11 @@ int ncclReduce(const void *from, void *to, size_t count, int type, int op, int r
 int ncclBroadcast(const void *from, void *to, size_t count, int type, int root, comm_t comm, void *stream);
 """
 SUM, TYPES, ROOT = 0, {"float32": 7, "float64": 8}, 0
+CALLS = {  # what values become: their sums over the members, those on member 0 alone, or member 0's values
+    "all_reduce": ("ncclAllReduce", SUM),
+    "reduce": ("ncclReduce", SUM, ROOT),
+    "broadcast": ("ncclBroadcast", ROOT),
+}
 
 
 class Left(NnError):
@@ -94,28 +99,14 @@ class Communicator:
         self._comm = pointer[0]
         _made.add(self)
 
-    def all_reduce(self, address: int, values: int, dtype, stream) -> None:
-        """Replace the values by their sums over the members."""
-        at = self._at(address)
-        self._call("ncclAllReduce", at, at, values, TYPES[dtype.name], SUM, stream=stream)
-
-    def reduce(self, address: int, values: int, dtype, stream) -> None:
-        """Replace member 0's values by their sums over the members."""
-        at = self._at(address)
-        self._call("ncclReduce", at, at, values, TYPES[dtype.name], SUM, ROOT, stream=stream)
-
-    def broadcast(self, address: int, values: int, dtype, stream) -> None:
-        """Replace the values by member 0's."""
-        at = self._at(address)
-        self._call("ncclBroadcast", at, at, values, TYPES[dtype.name], ROOT, stream=stream)
-
-    def _at(self, address: int):
-        return self.ffi.cast("void *", address)
-
-    def _call(self, name: str, *arguments, stream) -> None:
+    def send(self, how: str, address: int, values: int, dtype, stream) -> None:
+        """Replace the values on all members, of `reduce` on member 0 alone; how: a name of CALLS."""
         if self._comm is None:
             raise Left
-        _check(getattr(self.lib, name)(*arguments, self._comm, self._at(stream.ptr)), name, self._comm)
+        name, *settings = CALLS[how]
+        at, on = (self.ffi.cast("void *", place) for place in (address, stream.ptr))
+        call = getattr(self.lib, name)
+        _check(call(at, at, values, TYPES[dtype.name], *settings, self._comm, on), name, self._comm)
 
     def abort(self) -> threading.Thread | None:
         """End the operation under way, so that no other member waits for it; the communicator is then unusable.

@@ -17,7 +17,7 @@ from ...core.random import STREAM_SHUFFLE
 from ..engine import PackJob
 from ..turns import Turns
 from .abi import CONTROL_TYPE, THREADS, update_rule
-from .data import CudaData, check_numbers
+from .data import check_numbers
 from .device import cupy
 from .epoch import batch_weights, summed, total_weight, update_table
 from .memory import whole_lines
@@ -55,7 +55,6 @@ class CudaPack(Turns):
         return engine.runs_small(purpose)
 
     def describe(self) -> str:
-        """Return whether the members are in a launch together, or take turns."""
         with self._engine.here("a network's program"):
             purpose = self._engine.likely_purpose(self._rows)
             if self._side_by_side(purpose, self.count):
@@ -63,7 +62,6 @@ class CudaPack(Turns):
         return super().describe()
 
     def bytes(self) -> int:
-        """Return the memory of the engine and of all members' vectors."""
         return self._engine.bytes() + sum(matrix.nbytes for matrix in self._on_gpu.values())
 
     # ---- vectors
@@ -76,7 +74,6 @@ class CudaPack(Turns):
         return self._on_gpu[what]
 
     def set(self, member: int, what: str, vector: np.ndarray) -> None:
-        """Copy a vector of a member in."""
         engine = self._engine
         if vector.shape != (engine.size,) or vector.dtype != engine.dtype:
             raise ValueError(f"expected {engine.dtype} {(engine.size,)}, got {vector.dtype} {vector.shape}")
@@ -87,13 +84,11 @@ class CudaPack(Turns):
             engine.stream.synchronize()
 
     def get(self, member: int, what: str) -> np.ndarray:
-        """Return a copy of a member's vector."""
         self._check_members([member])
         with self._engine.here("the parameters"):
             return self._matrix(what)[member, : self._engine.size].get()
 
     def keep(self, member: int) -> None:
-        """Keep a copy of a member's parameters."""
         self._check_members([member])
         with self._engine.here("a copy of the parameters", "use fewer networks, or smaller layers"):
             cupy().copyto(self._matrix("kept")[member], self._matrix("parameters")[member])
@@ -221,12 +216,10 @@ class CudaPack(Turns):
     # ---- forward passes
 
     def predict(self, jobs: Sequence[PackJob]) -> list[np.ndarray]:
-        """Return the outputs (rows, outputs) of every job."""
         self._check_members([job.member for job in jobs])
         return self._passes("predict", jobs)
 
     def loss(self, jobs: Sequence[PackJob]) -> list[float]:
-        """Return the mean loss of every job."""
         self._check_members([job.member for job in jobs])
         keys = [(id(job.data), place) for job, place in zip(jobs, _places(jobs), strict=True)]
         alike = dict(zip(keys, jobs, strict=True))
@@ -295,11 +288,6 @@ def _places(jobs: Sequence[PackJob]) -> list[tuple]:
         key: (rows.__array_interface__["data"], rows.shape, rows.strides, rows.dtype) for key, rows in known.items()
     }
     return [places[id(job.rows)] for job in jobs]
-
-
-def _addresses(data: CudaData) -> list[int]:
-    """Return where inputs, targets and weights are; 0: nowhere."""
-    return [0 if array is None else array.data.ptr for array in data.on_gpu]
 
 
 def _in_memory(jobs: list[PackJob], own_bytes: int) -> Iterator[list[PackJob]]:
@@ -410,7 +398,7 @@ def controls(jobs: list[PackJob], parameters) -> np.ndarray:
     control = np.zeros(len(jobs), CONTROL_TYPE)
     control["parameters"] = parameters.data.ptr + np.array([job.member for job in jobs]) * parameters[:1].nbytes
     data = {id(job.data): job.data for job in jobs}
-    addresses = {key: _addresses(own) for key, own in data.items()}
+    addresses = {key: [0 if a is None else a.data.ptr for a in own.on_gpu] for key, own in data.items()}
     control["x"], control["y"], control["weights"] = np.array([addresses[id(job.data)] for job in jobs]).T
     control["size"] = 1
     return control

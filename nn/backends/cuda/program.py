@@ -103,7 +103,6 @@ class Purpose:
 
     @property
     def backward(self) -> bool:
-        """Return whether the program has a backward pass."""
         return self.kind in ("train", "gradients")
 
 
@@ -131,7 +130,6 @@ class LayerNode:
 
     @property
     def weight(self) -> Buffer:
-        """Return the place of its weights."""
         return Buffer("parameters", self.at)
 
     @property

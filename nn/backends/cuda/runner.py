@@ -38,7 +38,6 @@ class Runner:
         self.graphs: dict[int, object] = {}
 
     def bytes(self) -> int:
-        """Return the memory that it takes."""
         return self.rows.nbytes + self.gradients.nbytes + self.partial_sums.nbytes + self.control.nbytes
 
     def address(self, buffer: Buffer) -> int:
@@ -95,7 +94,6 @@ class WholeEpochs(Runner):
         self.blocks = max(1, min(max(map(blocks_of, program.phases)), processors()))
 
     def run(self, first: int, batches: int) -> None:
-        """See Runner."""
         self.arrivals.data.memset_async(0, 4)
         arguments = (self.control, np.int64(first), np.int64(batches))
         self.kernel((self.blocks,), (THREADS,), arguments, shared_mem=self.program.shared_bytes)
@@ -127,7 +125,6 @@ class Phases(Runner):
             self.ready, self.sent = (cuda.Event(disable_timing=True) for _ in range(2))
 
     def run(self, first: int, batches: int) -> None:
-        """See Runner."""
         for index in range(first, first + batches):
             rows = min(self.batch, self.count - index * self.batch)
             if rows not in self.graphs:
@@ -198,7 +195,7 @@ class Phases(Runner):
         self._communicate(how, address, values)
 
     def _communicate(self, how: str, address: int, values: int) -> None:
-        getattr(self.communicator, how)(address, values, self.dtype, self.second)
+        self.communicator.send(how, address, values, self.dtype, self.second)
 
     def meet(self) -> None:
         """Let later launches wait for everything sent."""
@@ -252,7 +249,6 @@ class Graph:
         stream.synchronize()
 
     def launch(self) -> None:
-        """Run it on the current stream."""
         self._check(self.driver.cuGraphLaunch(self._executable, self._stream()))
 
     def _stream(self):
@@ -280,7 +276,6 @@ class TimedPhases(Phases):
         self._sent: list[list] = []  # and two for each message
 
     def run(self, first: int, batches: int) -> None:
-        """See Runner."""
         for index in range(first, first + batches):
             if not self._phases:
                 cupy().cuda.get_current_stream().synchronize()

@@ -155,7 +155,6 @@ class Plan:
     # ---- source
 
     def at(self, name: str) -> str:
-        """Return a buffer's address in CUDA source."""
         return f"(memory + {self.places[name]})"
 
     def type(self, index: int) -> str:
@@ -354,7 +353,6 @@ class Small(Runner):
         self.kernel.max_dynamic_shared_size_bytes = plan.bytes
 
     def run(self, first: int, batches: int) -> None:
-        """See Runner."""
         if self.blocks > 1:
             self.arrivals.data.memset_async(0, 4)
         arguments = (self.control, np.int64(first), np.int64(batches))

@@ -34,7 +34,6 @@ class Tile:
         return -(-m // self.m) * -(-n // self.n) * self.splits
 
     def bytes(self, itemsize: int) -> int:
-        """Return the bytes of shared memory that a block needs."""
         return TILE_STAGES * self.k * ((self.m + self.n) * itemsize + 2 * TILE_GAP)
 
     def step_cycles(self, itemsize: int) -> float:

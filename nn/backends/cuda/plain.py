@@ -1,0 +1,55 @@
+"""Layers without parameters on the GPU: loops over values, of pool.cu, pad.cu, dropout.cu and activation.cu, or a
+library's pooling.
+
+A flatten that stays in the program, for its activation, passes on; so does dropout where nothing is being learnt.
+"""
+
+from __future__ import annotations
+
+from . import conv
+from .memory import Workspace
+from .program import BATCH, ROWS, LayerNode, Op, Phase
+
+POOLS = ("maxpool", "avgpool")
+
+
+def forward(ws: Workspace, node: LayerNode) -> list[Phase]:
+    """Return the phases of the forward pass; none of a pooling that the convolution below has done."""
+    layer, blocks = node.layer, ws.elementwise(ws.rows * node.layer.outputs)
+    if layer.kind in POOLS and conv.pools_too(ws, node.node_below):
+        return []
+    if layer.kind in POOLS and ws.library and ws.library.pools(layer):
+        pooling = Op("cuDNN pooling", host=ws.library.pool_forward(node), writes=(node.out,))
+        if node.activation == "linear":
+            return [[pooling]]
+        settings = node.activation.upper(), layer.outputs
+        return [[pooling], [Op("activation_forward", settings, (node.out, ROWS), blocks, writes=(node.out,))]]
+    name, sizes, last = _kernel(ws, node)
+    settings, arguments = (*sizes, (layer.function or node.activation).upper()), (node.out, node.x, *last)
+    return [[Op(f"{name}_forward", settings, arguments, blocks, writes=(node.out,))]]
+
+
+def backward(ws: Workspace, node: LayerNode) -> list[Phase]:
+    """Return the phase of the backward pass, always our own kernel's."""
+    if not node.dx:
+        return []
+    name, sizes, last = _kernel(ws, node)
+    if node.layer.function:
+        name, sizes = "function", (*sizes, node.layer.function.upper())
+    settings, arguments = (*sizes, node.activation_below.upper()), (node.dx, node.dz, node.x, *last)
+    blocks = ws.elementwise(ws.rows * node.layer.inputs // node.layer.stride**2)
+    return [[Op(f"{name}_backward", settings, arguments, blocks, writes=(node.dx,))]]
+
+
+def _kernel(ws: Workspace, node: LayerNode) -> tuple[str, tuple, tuple]:
+    """Return a kernel's name without its pass, its template arguments up to the activation, and its last arguments."""
+    layer = node.layer
+    if layer.kind in POOLS:
+        sizes = *layer.in_shape, *layer.out_shape[1:], layer.kernel, layer.stride
+        return layer.kind, (f"pool_shape<{', '.join(map(str, sizes))}>",), (ROWS,)
+    if layer.kind == "pad":
+        sizes = *layer.in_shape[1:], *layer.out_shape[1:], layer.pad_top, layer.pad_left, layer.in_shape[0]
+        return "pad", sizes, (ROWS,)
+    if layer.kind == "dropout" and ws.purpose.dropout:
+        return "dropout", (layer.outputs, node.index), (layer.rate, BATCH)
+    return "pass", (layer.outputs,), (ROWS,)
