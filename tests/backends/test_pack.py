@@ -10,7 +10,7 @@ from support.networks import BACKENDS, KINDS, fill, network
 
 from nn.backends.cpu import CpuPack
 from nn.backends.engine import EpochSettings, PackJob
-from nn.backends.turns import Turns
+from nn.backends.member import Turns
 from nn.core.random import PhiloxOrder
 from nn.nn import Network
 from nn.study.bench import select

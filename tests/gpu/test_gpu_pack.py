@@ -7,7 +7,7 @@ from support.networks import StopsAfter, fill, network, require
 from nn.backends.cuda import pack as packs
 from nn.backends.cuda.pack import CudaPack
 from nn.backends.engine import EpochSettings, PackJob
-from nn.backends.turns import Turns
+from nn.backends.member import Turns
 from nn.core.random import PhiloxOrder
 
 CC, ROWS = "30,60:relu,10:tanh,1", 2003

@@ -5,11 +5,11 @@
                 pack.py: many of them at once
     builder.py  layers -> a program (program.py), with files for layers: dense, conv, embedding, plain (those without
                 parameters)
-    memory.py   buffers, blocks and tiles (tiles.py) that these ask for; abi.py: tables that host and kernels share
+    memory.py   buffers, blocks and tiles that these ask for; abi.py: tables that host and kernels share
     device.py   the GPU, its libraries and its errors; cublas.py
 
 A .cu file has the name of its subject; common.cu: batch, blocks, loads, Philox; gemm.cu: products in tiles.
 
-Imports: utils, nn_aux, core, cluster, layers, backends (engine.py, turns.py). Imported by: backends, which asks
+Imports: utils, nn_aux, core, cluster, layers, backends (engine.py, member.py). Imported by: backends, which asks
 device.py first.
 """

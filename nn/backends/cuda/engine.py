@@ -14,7 +14,7 @@ from ...cluster import ALONE
 from ...core.records import check_rows, counts_of
 from ...utils import UsageError
 from ..engine import EpochSettings, Pack, TimedStep
-from ..turns import Turns
+from ..member import Turns
 from . import small
 from .abi import update_rule
 from .builder import Builder, kind_of

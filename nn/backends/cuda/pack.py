@@ -15,7 +15,7 @@ import numpy as np
 from ...cluster import ALONE
 from ...core.random import STREAM_SHUFFLE
 from ..engine import PackJob
-from ..turns import Turns
+from ..member import Turns
 from .abi import CONTROL_TYPE, THREADS, update_rule
 from .data import check_numbers
 from .device import cupy
