@@ -1,4 +1,4 @@
-"""Data sets, the door: `load` reads one from files, `split_holdout` splits it by seed.
+"""Data sets, the door: `load` reads one from files, `split_rows` splits it by seed.
 
 The parts of nn/data do the work; nn/data/__init__.py has their picture.
 """
@@ -10,10 +10,10 @@ from typing import Any
 from .data import loading
 from .data.dataset import NO_CHOICES, Choices, Dataset, Schema, check_trainable
 from .data.scaling import Scaling
-from .data.splits import split_holdout, split_rows
+from .data.splits import split_rows
 from .settings.flags import checked_settings
 
-__all__ = ["Choices", "Dataset", "Scaling", "Schema", "check_trainable", "load", "split_holdout", "split_rows"]
+__all__ = ["Choices", "Dataset", "Scaling", "Schema", "check_trainable", "load", "split_rows"]
 
 
 def load(

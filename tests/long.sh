@@ -26,7 +26,7 @@ bash tests/check_arm.sh
 echo "== the oldest versions of what nn needs"
 bash tests/check_oldest.sh
 
-echo "== ten minutes of fuzzing, guided by coverage where there is Atheris, the C reader where there is clang"
+echo "== ten minutes of fuzzing, guided by coverage where there is Atheris"
 python -m tests.fuzz --minutes 10
 
 echo "== the wheel"

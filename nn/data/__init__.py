@@ -12,15 +12,14 @@
                      of a large file by threads
     typed.py         formats of typed columns: from blocks, rows of one column, to a Table. arrow.py: Parquet, Arrow,
                      ORC; sqlite.py; frames.py: data frames and JSON lines
-    arrays.py        Arrays, what readers of images and arrays give; NPY and NPZ; image_files.py
+    arrays.py        Arrays, what readers of images and arrays give: NPZ, IDX, CIFAR-10, folders; NPY, a table
     lookup.py        which columns of a file are meant, and what for
     kinds.py         what each column is, by its fields or by a person's choice, or why it is left out; written.py:
                      numbers, dates and ordered words as people write them
-    fields.py        odd words and gaps: what is refused, what is told; weights, groups and times of the rows
+    fields.py        odd words and gaps: what is refused, what is told; weights, groups and times of the rows; columns
+                     that give the target away, numbers that may stand for gaps
     targets.py       the task, the classes and the values of the targets
-    remarks.py       columns that give the target away, numbers that may stand for gaps
-    dataset.py       Dataset, Schema, Choices; table_rows.py: rows of more than numbers, and the
-                     digest of columns
+    dataset.py       Dataset, Schema, Choices; TableRows, rows of more than numbers; the digest of columns
     encoding.py      columns -> inputs of a network: an encoder for each kind of column, and what the training rows
                      tell it
     scaling.py       inputs that are plain numbers, scaled

@@ -1,24 +1,35 @@
-"""Arrays: images as their readers give them, (path, dtype, labelled) in, Arrays out, and NumPy's files, a table in NPY
-and the arrays x and y in NPZ, whose sizes are checked before memory is taken for them."""
+"""Arrays and images. A reader of images takes (path, dtype, labelled) and gives Arrays: NPZ, IDX, CIFAR-10 binary and
+folders of class folders; bytes stay bytes (uint8). NPY holds a table.
+
+What a header declares is compared with the file's size before any memory is taken for it.
+"""
 
 from __future__ import annotations
 
+import hashlib
 import io
 import math
 import os
 import sys
 import zipfile
 import zlib
-from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from pathlib import Path
 
 import numpy as np
 
-from ..utils import DataError, sha256_file
-from .column import Column, Targets, is_coarse
-from .records import in_rows, new_rows
-from .source import DEFLATE_RATIO, Source, fill, readable
+from ..utils import DataError, InputNotFound, NnError, log, needs_package, sha256_file
+from .column import Targets, is_coarse, unicode_text
+from .records import check_left, in_rows, new_rows
+from .source import DEFLATE_RATIO, IMAGE_SUFFIXES, Source, fill, read_blocks, readable
 from .typed import Opened, array_block
+
+IDX_TYPES = {0x08: "u1", 0x09: "i1", 0x0B: ">i2", 0x0C: ">i4", 0x0D: ">f4", 0x0E: ">f8"}
+CIFAR_SHAPE = (3, 32, 32)
+CIFAR_RECORD = 1 + 3 * 32 * 32  # the label, then the red, green and blue plane
+CIFAR_CLASSES = 10
+_PIXEL_BYTES = 8  # of an image, while it is read
+_MODES = ("1", "L", "LA", "P", "PA", "RGB", "RGBA", "CMYK", "YCbCr")  # of Pillow; the first three have no colours
 
 
 @dataclass
@@ -55,67 +66,62 @@ def check_finite(place: str, values: np.ndarray) -> None:
             )
 
 
-# ---------------------------------------------------------------- NPY
+def _of_files(x: np.ndarray, targets: Targets | None, *paths: str) -> Arrays:
+    with readable():
+        return Arrays(x, targets, sha256_file(*paths))
+
+
+def _filled(file, shape: tuple[int, ...], kind: np.dtype, most: int, order: str = "C") -> np.ndarray:
+    """Read the array that is the rest of a file, of at most `most` bytes. Raises ValueError for fewer or more."""
+    size = math.prod(shape) * kind.itemsize
+    array = new_rows(shape if size <= most else (0,), kind, order)
+    found = fill(file, array)
+    if found < size or file.read(1):  # of an archive this also compares the checksum
+        count = "too few" if size > most else "more" if found == size else f"only {found}"
+        declared = f"the {'x'.join(map(str, shape))} values its header declares"
+        raise ValueError(f"{count} bytes, expected {size} for {declared}")
+    return array
+
+
+# -- NPY and NPZ ---------------------------------------------------------------------------------------------
 
 
 def npy(path: str) -> Opened:
-    """Open an array of numbers (rows, columns). Raises DataError for another array."""
-
-    def parts(_places: list[int]) -> Iterator[tuple[int, Callable[[int], Column]]]:
-        with Source(path) as source:
-            shape, in_columns, dtype = _table_header(source)
-            array = new_rows(shape, np.uint8 if dtype.kind == "b" else dtype, order="F" if in_columns else "C")
-            if fill(source, array) != array.nbytes:
-                raise DataError(f"{path}: its numbers end too early; copy it again or write it anew")
-        yield len(array), lambda place: array_block(array[:, place])
-
+    """Read an array of numbers (rows, columns). Raises DataError for another array."""
     with Source(path) as source:
-        rows, columns = _table_header(source)[0]
-    return Opened(None, rows, parts, columns, row_word="index", first_row=0)
+        try:
+            array = _numpy_array(source, source.most, path, "biuf", 2)
+        except ValueError as error:
+            raise DataError(f"{path}: damaged NPY file ({' '.join(str(error).split())}); write it again") from error
+    rows, columns = array.shape
+    block = lambda place: array_block(array[:, place])  # noqa: E731
+    return Opened(None, rows, lambda _places: iter([(rows, block)]), columns, row_word="index", first_row=0)
 
 
-def _npy_header(file) -> tuple[tuple[int, ...], bool, np.dtype]:
-    """Return (shape, whether it is kept column after column, type) of an array in the NPY format.
+def _numpy_array(file, most: int, place: str, kinds: str, axes: int | None = None) -> np.ndarray:
+    """Read an array in the NPY format from a file of at most `most` bytes. kinds: of its type; axes: None for any.
 
-    Leaves `file` where the numbers begin. Raises ValueError for a damaged header, and what reading the file raises.
+    Raises ValueError for damage, DataError for another array, and what reading the file raises.
     """
     start = file.read(10)
     text = file.read(int.from_bytes(start[8:], "little"))
     try:
         if start[:8] != b"\x93NUMPY\1\0":  # later versions are for records of many fields
             raise ValueError("unknown version")
-        shape, in_columns, dtype = np.lib.format.read_array_header_1_0(io.BytesIO(start[8:] + text))
+        shape, in_columns, kind = np.lib.format.read_array_header_1_0(io.BytesIO(start[8:] + text))
         if not all(type(size) is int and 0 <= size < 1 << 63 for size in shape):
             raise ValueError("sizes that are none")
     except Exception as error:  # NumPy raises whatever Python does that reads its text
         raise ValueError("a header that is none") from error
-    return shape, in_columns, dtype
-
-
-def _table_header(source: Source) -> tuple[tuple[int, int], bool, np.dtype]:
-    """Return what _npy_header does of a table whose file has all of its numbers. Raises DataError."""
-    path = source.path
-    try:
-        shape, in_columns, dtype = _npy_header(source)
-    except ValueError as error:
-        raise DataError(f"{path}: damaged NPY file ({' '.join(str(error).split())}); write it again") from error
-    if len(shape) != 2 or dtype.kind not in "biuf":
-        raise DataError(
-            f"{path}: {dtype} of shape {shape}, expected a table of numbers (rows, columns), the targets among the "
-            f"columns; for images save x and y with numpy.savez"
-        )
-    if min(shape) < 1:
-        raise DataError(f"{path}: no rows or columns (shape {shape}), expected at least one; add the data")
-    expected = math.prod(shape) * dtype.itemsize
-    found = min(source.most, expected) if source.is_gzip else source.most - source.tell()
-    if found != expected:
-        raise DataError(
-            f"{path}: {found} bytes of numbers, expected {expected} as its header says; copy it again or write it anew"
-        )
-    return shape, in_columns, dtype
-
-
-# ---------------------------------------------------------------- NPZ
+    found = f"{place}: {kind} of shape {shape}"
+    if kind.kind not in kinds or (axes and len(shape) != axes):
+        wanted = "a table of numbers (rows, columns), the targets among the columns; for images save x and y with"
+        wanted = f"{wanted} numpy.savez" if axes else "numbers (or text for y); Python objects are never loaded"
+        raise DataError(f"{found}, expected {wanted}")
+    if not math.prod(shape) * kind.itemsize:
+        raise DataError(f"{found}: no rows or columns, expected at least one; add the data")
+    array = _filled(file, shape, kind, most - len(start) - len(text), "F" if in_columns else "C")
+    return array.view(np.uint8) if axes and kind.kind == "b" else array
 
 
 def read_npz(path: str, dtype: str, labelled: bool) -> Arrays:
@@ -130,16 +136,14 @@ def read_npz(path: str, dtype: str, labelled: bool) -> Arrays:
                     f"{path}: holds the arrays {', '.join(names) or '(none)'}, expected x and y; save it "
                     f"with numpy.savez(path, x=..., y=...)"
                 )
-            x = _npy_array(archive, "x.npy", path)
-            y = _npy_array(archive, "y.npy", path) if "y" in names else None
+            x = _member(archive, "x", path)
+            y = _member(archive, "y", path) if "y" in names else None
     except (zipfile.BadZipFile, zlib.error, EOFError, RuntimeError, NotImplementedError, ValueError) as error:
         reason = " ".join(str(error).split())
         raise DataError(f"{path}: damaged or not an NPZ file ({reason}); write it again") from error
     x = _channels_first(path, x)
     targets = None if y is None else _npz_targets(path, y, len(x))
-    with readable(path):
-        digest = sha256_file(path)
-    return Arrays(kept_numbers(path, x, dtype), targets, digest)
+    return _of_files(kept_numbers(path, x, dtype), targets, path)
 
 
 def images_of(x: np.ndarray, y, dtype: str) -> Arrays:
@@ -152,29 +156,14 @@ def images_of(x: np.ndarray, y, dtype: str) -> Arrays:
     return Arrays(kept_numbers(place, x, dtype), targets, None)
 
 
-def _npy_array(archive: zipfile.ZipFile, member: str, path: str) -> np.ndarray:
-    """Read one array, if its header and the archive agree on its size. Raises ValueError for damage."""
-    info = archive.getinfo(member)
+def _member(archive: zipfile.ZipFile, name: str, path: str) -> np.ndarray:
+    """Read one array of an archive. Raises ValueError for damage."""
+    info = archive.getinfo(f"{name}.npy")
     if info.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
-        raise ValueError(f"{member} is compressed in an unknown way")
+        raise ValueError(f"{name} is compressed in an unknown way")
     most = DEFLATE_RATIO * min(info.compress_size + 1, os.path.getsize(path))
-    if info.file_size > most:
-        raise ValueError(f"{member} declares a size that cannot be")
     with archive.open(info) as file:
-        shape, in_columns, kind = _npy_header(file)
-        if kind.hasobject or kind.kind not in "biufUS":
-            raise DataError(
-                f"{path}: array {member[:-4]} has the type {kind}, expected numbers (or text for y); Python "
-                f"objects are never loaded"
-            )
-        if math.prod(shape) * kind.itemsize != info.file_size - file.tell():
-            raise ValueError(f"{member} is not as long as its header says")
-        if info.file_size == file.tell():
-            raise DataError(f"{path}: array {member[:-4]} of shape {shape} and type {kind} is empty; add the data")
-        array = new_rows(shape, kind, order="F" if in_columns else "C")
-        if fill(file, array) < array.nbytes or file.read(1):  # this also compares the checksum
-            raise ValueError(f"{member} ends too early")
-    return array
+        return _numpy_array(file, min(most, info.file_size), f"{path}, array {name}", "biufUS")
 
 
 def _npz_targets(path: str, y: np.ndarray, rows: int) -> Targets:
@@ -216,3 +205,174 @@ def _channels_first(path: str, x: np.ndarray) -> np.ndarray:
     elif x.ndim == 4 and x.shape[3] in (1, 3, 4) and x.shape[1] not in (1, 3, 4):
         x = x.transpose(0, 3, 1, 2)
     return x
+
+
+# -- IDX -----------------------------------------------------------------------------------------------------
+
+
+def read_idx(path: str, dtype: str, labelled: bool) -> Arrays:
+    """Read images (rows, 1, H, W), or vectors (rows, inputs), and the labels file beside them."""
+    x = _idx_array(path)
+    if not x.size:
+        raise DataError(f"{path}: no images, expected at least one; copy or download it again")
+    if x.ndim == 1:
+        raise DataError(
+            f"{path}: labels (magic number 0x000008{x.ndim:02x}), expected images (0x00000803); give the "
+            f"file of images; its labels are found beside it"
+        )
+    if x.ndim == 3:
+        x = x[:, None]
+    labels_path = _labels_file(path)
+    targets = None
+    if labels_path is not None:
+        labels = _idx_array(labels_path)
+        if labels.ndim != 1 or labels.dtype.kind == "f":
+            raise DataError(f"{labels_path}: no labels, expected whole numbers (magic number 0x00000801)")
+        if len(labels) != len(x):
+            raise DataError(
+                f"{labels_path}: {len(labels)} labels, expected {len(x)}, one for each row of {path}; use files "
+                f"that belong together"
+            )
+        targets = _label_targets(labels_path, labels)
+    elif labelled:
+        raise InputNotFound(
+            f"{path}: no labels file beside it, expected {_labels_names(path)[0]}; put it there or rename it"
+        )
+    return _of_files(kept_numbers(path, x, dtype), targets, *filter(None, (path, labels_path)))
+
+
+def _idx_array(path: str) -> np.ndarray:
+    with Source(path) as source:
+        magic = source.read(4)
+        if len(magic) < 4 or magic[:2] != b"\0\0" or magic[2] not in IDX_TYPES or not 1 <= magic[3] <= 4:
+            raise DataError(
+                f"{path}: magic number 0x{magic.hex()}, expected 0x00000803 (images) or 0x00000801 (labels); "
+                f"the file is damaged or not an IDX file"
+            )
+        sizes = source.read(4 * magic[3])
+        if len(sizes) < 4 * magic[3]:
+            raise DataError(f"{path}: ends within its header, expected images; copy or download it again")
+        shape = tuple(int(size) for size in np.frombuffer(sizes, ">u4"))
+        try:
+            return _filled(source, shape, np.dtype(IDX_TYPES[magic[2]]), source.most)
+        except ValueError as error:
+            raise DataError(f"{path}: {error}; copy or download it again") from error
+
+
+def _labels_names(path: str) -> list[str]:
+    name = os.path.basename(path).replace("images", "labels").replace("idx3", "idx1")
+    return [name, name.removesuffix(".gz") if name.endswith(".gz") else f"{name}.gz"]
+
+
+def _labels_file(path: str) -> str | None:
+    folder, own_name = os.path.split(path)
+    places = [os.path.join(folder, name) for name in _labels_names(path) if name != own_name]
+    return next(filter(os.path.exists, places), None)
+
+
+def _label_targets(place: str, labels: np.ndarray) -> Targets:
+    values = labels.astype(np.float64).reshape(-1, 1)
+    return Targets(values, place, lambda row: f"label {row + 1}", are_indices=True)
+
+
+# -- CIFAR-10 ------------------------------------------------------------------------------------------------
+
+
+def read_cifar(path: str, dtype: str, labelled: bool) -> Arrays:
+    """Read images (rows, 3, 32, 32) uint8."""
+    with Source(path) as source:
+        if not source.is_gzip:
+            _check_records(path, source.most)  # before a large file of another kind is read
+    data = b"".join(read_blocks(path))
+    _check_records(path, len(data))
+    labels, pixels = np.split(np.frombuffer(data, np.uint8).reshape(-1, CIFAR_RECORD), [1], axis=1)
+    if labels.max() >= CIFAR_CLASSES:
+        first = int(np.argmax(labels >= CIFAR_CLASSES))
+        raise DataError(
+            f"{path}, record {first + 1}: label {labels[first, 0]}, expected 0 to {CIFAR_CLASSES - 1}; the file "
+            f"is damaged or not a CIFAR-10 binary"
+        )
+    return _of_files(in_rows(pixels).reshape(-1, *CIFAR_SHAPE), _label_targets(path, labels), path)
+
+
+def _check_records(path: str, size: int) -> None:
+    """Raise DataError unless the size is that of whole records."""
+    if size % CIFAR_RECORD:
+        raise DataError(
+            f"{path}: {size} bytes, expected whole CIFAR-10 records of {CIFAR_RECORD}; the file "
+            f"is cut or in another format"
+        )
+
+
+# -- folders -------------------------------------------------------------------------------------------------
+
+
+@readable()
+def read_folder(path: str, dtype: str, labelled: bool) -> Arrays:
+    """Read images (rows, 1 or 3, H, W) uint8 of a folder whose folders are the classes; sorted by class, then
+    name."""
+    files, classes = _image_files(path)
+    x, size, has_colours, digest = None, None, False, hashlib.sha256()
+    for row, file in enumerate(files):
+        with readable(file):
+            data = file.read_bytes()
+        digest.update(os.fsencode(f"{file.parent.name}/{file.name}\0{len(data)}\0"))
+        digest.update(data)
+        pixels, is_coloured = _pixels(file, data)
+        if size is None:
+            size = pixels.shape[:2]
+            x = new_rows((len(files), *size, 3), np.uint8)
+        if pixels.shape[:2] != size:
+            (found, expected) = (f"{width}x{height}" for height, width in (pixels.shape[:2], size))
+            raise DataError(
+                f"{file}: {found} pixels, expected {expected} as in {files[0]}; resize all images to one size"
+            )
+        x[row], has_colours = pixels, has_colours or is_coloured
+    x = in_rows(np.moveaxis(x, 3, 1)[:, : 3 if has_colours else 1])
+    index = {name: i for i, name in enumerate(classes)}
+    labels = np.array([index[unicode_text(file.parent.name)] for file in files], np.float64).reshape(-1, 1)
+    targets = Targets(labels, path, lambda row: f"image {files[row]}", classes, are_classes=True)
+    return Arrays(x, targets, digest.hexdigest())
+
+
+def _image_files(path: str) -> tuple[list[Path], list[str]]:
+    """Return (the images, the class names), both in a fixed order: class folders called by numbers in theirs."""
+    folders = [entry for entry in Path(path).iterdir() if entry.is_dir() and not entry.name.startswith(".")]
+    if not folders:
+        raise DataError(
+            f"{path}: no folders, expected one folder of images for each class (or CSV or NPY files); create them"
+        )
+    by_number = all(folder.name.isdecimal() for folder in folders)
+    folders.sort(key=lambda folder: (int(folder.name) if by_number else 0, folder.name))
+    found = [file for folder in folders for file in sorted(folder.iterdir(), key=lambda file: file.name)]
+    found = [file for file in found if not file.name.startswith(".")]
+    files = [file for file in found if file.suffix.lower() in IMAGE_SUFFIXES and file.is_file()]
+    if not files:
+        raise DataError(f"{path}: no images in its folders, expected {', '.join(IMAGE_SUFFIXES)}; add some")
+    if len(found) > len(files):
+        log.warning("%s: ignored files that are not images: %d", path, len(found) - len(files))
+    return files, [unicode_text(folder.name) for folder in folders]
+
+
+def _pixels(file: Path, data: bytes) -> tuple[np.ndarray, bool]:
+    """Return (pixels (height, width, 3), whether they may have colours) of an image's bytes. Raises DataError."""
+    try:
+        from PIL import Image
+    except ModuleNotFoundError as error:
+        raise NnError(needs_package("images", "reading folders of images needs")) from error
+    try:
+        with Image.open(io.BytesIO(data), formats=("PNG", "JPEG", "PPM")) as image:
+            what = f"out of memory: {file}: an image of {image.width}x{image.height} pixels"
+            check_left(_PIXEL_BYTES * image.width * image.height, what, "make it smaller")
+            if image.mode in _MODES:
+                return np.asarray(image.convert("RGB")), image.mode not in _MODES[:3]
+            mode = image.mode
+    except NnError:
+        raise
+    except Exception as error:  # decoders raise anything for a damaged image
+        reason = " ".join(str(error).split())
+        reason = "not PNG, JPEG or PGM" if "cannot identify" in reason else reason
+        raise DataError(
+            f"{file}: cannot read the image ({reason}), expected a complete one; replace or remove it"
+        ) from error
+    raise DataError(f"{file}: an image of mode {mode}, expected 8 bits per channel; convert it to 8-bit PNG")

@@ -11,15 +11,14 @@ import re
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
-from itertools import accumulate
 
 import numpy as np
 
 from ..utils import DataError, InputNotFound, default_threads
 from .column import Column
-from .source import random_access
+from .source import local
 from .typed import Opened, Unreadable, nulls, numbers, recoded, texts, times, truths
-from .uris import Fetched, pyarrow
+from .uris import pyarrow
 
 _NEED = "Parquet, Arrow and ORC"
 _TEXTS = ("string", "large_string", "string_view")
@@ -30,26 +29,27 @@ _FLOATS = {"halffloat": "float16", "float": "float32", "double": "float64"}  # a
 def _told(open_file: Callable) -> Callable[[str], Opened]:
     """Return what opens a file by open_file: (path) -> (names, rows, pieces), and tells the failures of pyarrow.
 
-    pieces(columns) yields these columns of some rows each.
+    pieces() yields the columns of some rows each.
     """
 
     def opened(path: str) -> Opened:
         with _reading(path):
-            names, rows, pieces = open_file(path)
+            names, rows, pieces = open_file(local(path))
         if rows < 0:
             raise _damaged(path, f"{rows} rows")
         chosen = [i for i, name in enumerate(names) if not _ROW_NUMBERS.fullmatch(name)]
 
-        def block(columns: dict, place: int) -> Column:
+        def block(columns: list, place: int) -> Column:
             with _reading(path):
-                return arrow_block(columns[place])
+                return arrow_block(columns[chosen[place]])
 
-        def parts(places: list[int]) -> Iterator[tuple[int, Callable[[int], Column]]]:
+        def parts(_places: list[int]) -> Iterator[tuple[int, Callable[[int], Column]]]:
             with _reading(path):
-                for columns in pieces([chosen[place] for place in places]):
+                for columns in pieces():
                     if len(set(map(len, columns))) > 1:
                         raise _damaged(path, "columns of different lengths")
-                    yield len(columns[0]), partial(block, dict(zip(places, columns, strict=True)))
+                    if len(columns[0]):
+                        yield len(columns[0]), partial(block, columns)
 
         return Opened([names[i] for i in chosen], rows, parts)
 
@@ -67,8 +67,6 @@ def _reading(path: str) -> Iterator[None]:
     except ArithmeticError as error:
         raise _damaged(path, "a decimal that is none") from error
     except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
-        if isinstance(path, Fetched) and isinstance(error, OSError):
-            raise path.failure(error) from None
         if isinstance(error, OSError) and error.errno:
             raise InputNotFound(f"{path}: cannot read: {os.strerror(error.errno)}") from error
         raise _damaged(path, str(error)) from error
@@ -87,30 +85,20 @@ def parquet(path: str) -> tuple:
     """Open a Parquet file: row groups one after another, texts as indices into a dictionary."""
     from pyarrow import parquet
 
-    file = random_access(path)
-    opened = parquet.ParquetFile(file)
+    opened = parquet.ParquetFile(path)
     metadata, schema = opened.metadata, opened.schema_arrow
     texts = [field.name for field in schema if str(field.type) in _TEXTS]
     if texts:
-        opened = parquet.ParquetFile(file, metadata=metadata, read_dictionary=texts)
-    leaves = list(map(_leaves, schema.types))
-    of_columns = [range(stop - count, stop) for count, stop in zip(leaves, accumulate(leaves), strict=True)]
+        opened = parquet.ParquetFile(path, metadata=metadata, read_dictionary=texts)
 
-    def pieces(columns: list[int]) -> Iterator[list]:
-        wanted = [leaf for column in columns for leaf in of_columns[column]]
+    def pieces() -> Iterator[list]:
         for group in range(metadata.num_row_groups):
-            table = opened.reader.read_row_group(group, column_indices=wanted, use_threads=default_threads() > 1)
+            table = opened.read_row_group(group, use_threads=default_threads() > 1)
             if table.num_rows != metadata.row_group(group).num_rows:
                 raise pyarrow(_NEED).ArrowInvalid("a row group with other rows than it says")
-            if table.num_rows:
-                yield table.columns
+            yield table.columns
 
     return (schema.names, metadata.num_rows, pieces)
-
-
-def _leaves(kind) -> int:
-    """Return how many of Parquet's columns hold a column of this type."""
-    return sum(_leaves(kind.field(i).type) for i in range(kind.num_fields)) if kind.num_fields else 1
 
 
 @_told
@@ -119,22 +107,17 @@ def feather(path: str) -> tuple:
     pa = pyarrow(_NEED)
     from pyarrow import ipc
 
-    file = random_access(path)
+    def batches(columns: list[int] | None = None) -> Iterator:
+        opened = ipc.open_file(path, options=ipc.IpcReadOptions(included_fields=columns or [], use_threads=False))
+        return map(opened.get_batch, range(opened.num_record_batches))
 
-    def opened(*columns: int):
-        return ipc.open_file(file, options=ipc.IpcReadOptions(included_fields=list(columns), use_threads=False))
-
-    def pieces(columns: list[int]) -> Iterator[list]:
-        some = opened(*columns)
-        for number in range(some.num_record_batches):
-            batch = some.get_batch(number)
+    def pieces() -> Iterator[list]:
+        for batch in batches():
             batch.validate(full=True)  # pyarrow believes the places of texts that a file names
-            if batch.num_rows:
-                yield [pa.chunked_array([column]) for column in batch.columns]
+            yield [pa.chunked_array([column]) for column in batch.columns]
 
-    names = opened().schema.names
-    first = opened(*names and [0])
-    return (names, sum(first.get_batch(i).num_rows for i in range(first.num_record_batches)), pieces)
+    names = ipc.open_file(path).schema.names
+    return (names, sum(batch.num_rows for batch in batches(names and [0])), pieces)
 
 
 @_told
@@ -143,12 +126,11 @@ def orc(path: str) -> tuple:
     pa = pyarrow(_NEED)
     from pyarrow import orc
 
-    opened = orc.ORCFile(random_access(path))
+    opened = orc.ORCFile(path)
 
-    def pieces(columns: list[int]) -> Iterator[list]:
+    def pieces() -> Iterator[list]:
         for number in range(opened.nstripes):
-            stripe = opened.read_stripe(number)
-            yield [pa.chunked_array([stripe.column(column)]) for column in columns]
+            yield [pa.chunked_array([column]) for column in opened.read_stripe(number).columns]
 
     return (opened.schema.names, opened.nrows, pieces)
 

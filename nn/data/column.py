@@ -21,7 +21,6 @@ TRUTHS = {  # yes/no words, in any case, and what they mean
 }  # fmt: skip
 GAPS = frozenset({"", "?", "NA", "N/A", "NaN", "nan", "null", "NULL", "None"})  # words for a gap
 MOSTLY = 0.95  # share of a column's known fields that are numbers, or dates, for the column to be one of them
-LARGEST = 2.0**128 - 2.0**103  # from which float32 takes numbers for infinite
 MAX_WORDS = (1 << 24) - 1  # different texts in one column
 MOST_ODD = 1 << 16  # different odd words of a column that are kept apart; further ones count as OTHERS
 OTHERS = "..."

@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from functools import partial
 
@@ -45,12 +46,14 @@ from .csv_head import (
     too_long,
 )
 from .dataset import Schema
-from .source import BLOCK, GROWING_BYTES, Files, GrowingRows, check_same_columns, local, read_blocks
+from .records import new_rows
+from .source import BLOCK, Files, check_same_columns, local, read_blocks
 from .typed import joined
 
 ffi, lib = extension("seq")
 
 _LOOK_ROWS = 1000  # the first ones, which tell how columns are stored
+_BLOCK_BYTES = 1 << 22  # of rows for which memory is taken at a time
 _PIECE_BYTES = 1 << 22  # fewer are not worth a thread
 _JOINED_ROWS = 1 << 14  # that a thread moves at a time
 _LONGEST_ROW = 1 << 22  # bytes of a row whose quotes go over ends of lines
@@ -173,17 +176,20 @@ class CsvSource:
     # -- rows ------------------------------------------------------------------------------------------------
 
     def _rows(self, stored: Wanted) -> Rows:
-        """Return all rows, of one file that is not packed by several threads."""
+        """Return all rows, of one large file that is not packed by several threads."""
         head, several = self._head, len(self._heads) > 1
-        if not (several or head.is_gzip or head.ends_in_cr):
-            with open(local(head.path), "rb", buffering=0) as file:
-                return _read_file(head, stored, file.fileno())
-        reader = CsvReader(head, stored, several=several)
-        for number, head in enumerate(self._heads):
-            if number:
-                reader.begin(head)
-            blocks = read_blocks(head.path)
-            reader.read_blocks((block.replace(b"\r", b"\n") for block in blocks) if head.ends_in_cr else blocks)
+        is_plain = not (several or head.is_gzip or head.ends_in_cr)
+        with open(local(head.path), "rb", buffering=0) if is_plain else nullcontext() as file:
+            size = file and os.fstat(file.fileno()).st_size
+            if file and (rows := _read_pieces(head, stored, file.fileno(), size)):
+                return rows
+            reader = CsvReader(head, stored, size and head.rows_in(size), several)
+            for number, head in enumerate(self._heads):
+                if number:
+                    reader.begin(head)
+                blocks = _blocks(file.fileno(), 0, size, []) if file else read_blocks(head.path)
+                blocks = (block.replace(b"\r", b"\n") for block in blocks) if head.ends_in_cr else blocks
+                reader.read_blocks([head.text] if head.is_all else blocks)
         return reader.taken()
 
 
@@ -294,6 +300,32 @@ def _add_odd(odd: dict[str, Odd], word: str, more: Odd, start: int = 0) -> None:
         known.rows += more.rows
 
 
+class GrowingRows:
+    """Rows whose number is not known yet: blocks of an array, which is copied to a longer one where it is full."""
+
+    def __init__(self, columns: int, dtype: str, block_rows: int):
+        self._block_rows, self._used = block_rows, 0
+        self._rows = np.empty((0, columns), dtype)
+
+    def new_block(self) -> np.ndarray:
+        """Return a new block (block_rows, columns) of zeros to be filled; those before may move."""
+        first, self._used = self._used, self._used + self._block_rows
+        self._make_room(self._used)
+        return self._rows[first : self._used]
+
+    def _make_room(self, rows: int) -> None:
+        if rows > len(self._rows):
+            longer = new_rows((max(rows, len(self._rows) * 3 // 2), self._rows.shape[1]), self._rows.dtype)
+            longer[: len(self._rows)] = self._rows
+            self._rows = longer
+
+    def joined(self, rows: int) -> np.ndarray:
+        """Return the first `rows` rows as one array, which are given away."""
+        self._make_room(rows)
+        joined, self._rows = self._rows[:rows], self._rows[:0].copy()
+        return joined
+
+
 @dataclass
 class Rows:
     """Rows of a table, the columns as C stores them.
@@ -333,9 +365,9 @@ class CsvReader:
         self._fill_struct(wanted)
         self._types = {"matrix": wanted.dtype, "doubles": "float64", "codes": "int32"}
         widest = max(len(places) * np.dtype(self._types[name]).itemsize for name, places in self._places.items())
-        self._block_rows = rows or max(1, GROWING_BYTES // max(1, widest))
+        self._block_rows = rows or max(1, _BLOCK_BYTES // max(1, widest))
         self._blocks = {
-            name: GrowingRows((len(places),), self._types[name], self._block_rows)
+            name: GrowingRows(len(places), self._types[name], self._block_rows)
             for name, places in self._places.items()
             if places
         }
@@ -428,7 +460,7 @@ class CsvReader:
         count, csv = self.rows, self._csv
         self._memory.clear()  # the blocks among it
         arrays = {
-            name: self._blocks[name].joined(count, more) if places else np.empty((count + more, 0), self._types[name])
+            name: self._blocks[name].joined(count + more) if places else np.empty((count + more, 0), self._types[name])
             for name, places in self._places.items()
         }
         numbers = [*self._places["matrix"], *self._places["doubles"]]
@@ -473,18 +505,6 @@ def _whole_lines(blocks: Iterable[bytes], path: str) -> Iterator[bytes | memoryv
 # -- one file ------------------------------------------------------------------------------------------------
 
 
-def _read_file(head: Head, wanted: Wanted, file: int) -> Rows:
-    """Return all rows of an open file that is not packed; of a large one in pieces."""
-    size = os.fstat(file).st_size
-    cuts = _cuts(file, size, min(default_threads(), size // _PIECE_BYTES)) if size >= 2 * _PIECE_BYTES else []
-    if len(cuts) > 2 and (rows := _read_pieces(head, wanted, file, cuts)):
-        return rows
-    text, is_all = head.text, head.is_all
-    reader = CsvReader(head, wanted, text.count(b"\n") + 1 if is_all else head.rows_in(size))
-    reader.read_blocks([text] if is_all else _blocks(file, 0, size, []))
-    return reader.taken()
-
-
 def _cuts(file: int, size: int, pieces: int) -> list[int]:
     """Return where the pieces begin, and the end; each begins behind the end of a line."""
     starts = [piece * size // pieces for piece in range(1, pieces)]
@@ -499,8 +519,11 @@ def _blocks(file: int, start: int, stop: int, failures: list[bool]) -> Iterator[
         yield block
 
 
-def _read_pieces(head: Head, wanted: Wanted, file: int, cuts: list[int]) -> Rows | None:
-    """Return all rows, read by a thread a piece; None if that cannot be done."""
+def _read_pieces(head: Head, wanted: Wanted, file: int, size: int) -> Rows | None:
+    """Return all rows of an open file, read by a thread a piece; None if that cannot be done, or is not worth it."""
+    cuts = _cuts(file, size, min(default_threads(), size // _PIECE_BYTES)) if size >= 2 * _PIECE_BYTES else []
+    if len(cuts) < 3:
+        return None
     failures: list[bool] = []
 
     def read(start: int, stop: int) -> CsvReader:

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import json
 import math
-import re
 import sys
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field, fields
@@ -25,10 +24,10 @@ from ..nn_aux import SCALING_ALIASES
 from ..settings.values import NumberEmbedding
 from ..utils import DataError, log
 from .column import Column, shortened
+from .dataset import TableRows
 from .kinds import NUMBER, ONE_HOT, Kind, least_rows
 from .records import filled_records
 from .scaling import Moments, constants
-from .table_rows import TableRows
 from .written import Order, UnknownForm, Written, WrittenDates, WrittenNumbers, YesNo
 
 MOST_WIDTH = 8  # of an embedding
@@ -37,7 +36,6 @@ PIECES, ROWS_A_PIECE = 48, 30  # of a column with one usual value: the most, and
 LEAST_OTHERS = 100  # rows beside the usual value that are worth pieces
 DAY, YEAR = 86_400.0, 31_556_952.0  # seconds
 CYCLES = ("year", "week", "day")  # of dates
-_DECIMAL = re.compile(r"-?(0|[1-9]\d*)\.\d+", re.ASCII)
 
 BLOCK_ROWS = 1 << 16  # encoded at a time
 CALL_ROWS = 100  # from which a prediction in Python tells of gaps and unseen values; a program may ask row by row
@@ -266,35 +264,17 @@ class CategoryEncoder(ColumnEncoder):
 
     def encode(self, column: Column) -> list[np.ndarray]:
         other = 0 if self.shared else self.slots  # beyond all slots: no input
-        found = [*self._places_of(column.words), self._places().get(None)]  # code -1, a gap, is the last
-        codes = np.array([other if place is None else place + self.shared for place in found], np.int64)
+        places = {value: index + self.shared for index, value in enumerate(self.values)}
+        codes = np.array([places.get(word, other) for word in [*column.words, None]], np.int64)  # code -1 is a gap
         return [codes[column.values].astype(smallest_code(self.slots + 1))]
 
     def unknown(self, column: Column) -> float:
-        is_unknown = np.array([*(place is None for place in self._places_of(column.words)), True])
+        known = set(self.values)
+        is_unknown = np.array([*(word not in known for word in column.words), True])
         return float(is_unknown[column.values].mean()) if len(column) else 0.0
 
     def facts(self) -> list[str]:
         return [f"{self.slots} value{'s' * (self.slots > 1)}" + (f" as {self.width} inputs" if self.width else "")]
-
-    def spellings(self) -> list[str]:
-        """Return the words that are found among the values; other decimals are found by their shortest form."""
-        return [word for word in self._places() if word is not None]
-
-    def _places(self) -> dict[str | None, int]:
-        """Return the place of each value, and of decimals as other formats write them."""
-        places = {value: index for index, value in enumerate(self.values)}
-        return {_shortest(value): index for value, index in places.items() if value is not None} | places
-
-    def _places_of(self, words: list[str]) -> list[int | None]:
-        """Return the place of each word, None of one that has none."""
-        places = self._places()
-        return [places[word] if word in places else places.get(_shortest(word)) for word in words]
-
-
-def _shortest(word: str) -> str:
-    """Return a decimal without zeros at its end, as formats with typed columns have it: 1 for 1.0; else the word."""
-    return word.rstrip("0").removesuffix(".") if _DECIMAL.fullmatch(word) else word
 
 
 @dataclass(frozen=True)

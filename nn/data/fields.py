@@ -1,11 +1,11 @@
-"""Fields that are not what their column is: gaps, odd words, numbers out of range; the sentences for all formats.
+"""Fields that are not what their column is: gaps, odd words, numbers out of range; the sentences for all formats. And
+columns that give the target away, numbers that stand for missing values.
 
 Rows without a target are left out first; what else they hold does not matter.
 """
 
 from __future__ import annotations
 
-import re
 import shlex
 from collections.abc import Sequence
 from dataclasses import replace
@@ -14,7 +14,6 @@ import numpy as np
 
 from ..utils import DataError
 from .column import (
-    LARGEST,
     LONGEST_SHOWN,
     MOSTLY,
     OTHERS,
@@ -23,16 +22,23 @@ from .column import (
     Table,
     TableSource,
     as_text,
+    columns_of_numbers,
     is_not_finite,
+    number_text,
     settled,
     shortened,
     valued,
 )  # fmt: skip
-from .dataset import Places, Schema
-from .kinds import Kind, in_a_list, kind_of
+from .dataset import Dataset, Places, Schema
+from .kinds import RARE, Kind, in_a_list, kind_of
+from .written import DIGIT
 
 _MOST_TOLD = 20  # columns in a message
 _EXAMPLES = 3  # of odd words in a remark
+_LOOK_ROWS = 1000  # which rule out nearly all columns
+_MOST_COLUMNS = 200  # of which sums are looked for
+_EXACT = 1e-5  # of the largest target, that a sum of float32 may be off
+_FREQUENT = 0.005  # share of the rows whose number may stand for a gap
 _ENOUGH = 10  # fields, none of which is a number, that show a column to be another one than a model's
 
 
@@ -68,8 +74,6 @@ def taken(table: Table, rows: np.ndarray) -> Table:
             columns[place] = _recounted(column, values)
             continue
         columns[place] = replace(column, values=values, odd=odd)
-        if place in slots and not np.isnan(values).all():
-            columns[place].low, columns[place].high = float(np.nanmin(values)), float(np.nanmax(values))
     return replace(table, columns=columns, numbers=numbers, kept=rows)
 
 
@@ -98,7 +102,7 @@ def odd_remarks(
         if schema.needs_all:
             check_numbers(source, table, place)
         elif odd:
-            telling = [word for word in odd if kind.written and re.search(kind.written.telling, word)]
+            telling = {word: one for word, one in odd.items() if schema.of_model and DIGIT.search(word)}
             rows = sum(one.rows for one in odd.values())
             right = int(np.count_nonzero(~column.is_gap)) - rows * (column.reads == "text")
             if schema.of_model:  # it is another column, or its values are written in another way
@@ -106,26 +110,23 @@ def odd_remarks(
             else:  # it is not what a person says
                 is_wrong = place in places.choices and rows > (1 - MOSTLY) * (rows + right)
             if schema.choices.strict or is_wrong:
-                some = {word: odd[word] for word in telling} if schema.of_model and telling else odd
-                refused.append(_refusal(source, table, place, kind, some, schema.of_model))
+                refused.append(_refusal(source, table, place, kind, telling or odd, schema.of_model))
             else:
                 remarks.append(_remark(source, place, kind, odd, schema.of_model))
     if refused:
-        more = [f"and {len(refused) - _MOST_TOLD} columns more"] if len(refused) > _MOST_TOLD else []
-        raise DataError(f"{source.path}, " + "; ".join([*refused[:_MOST_TOLD], *more]))
+        more = f"; and {len(refused) - _MOST_TOLD} columns more" * (len(refused) > _MOST_TOLD)
+        raise DataError(f"{source.path}, {'; '.join(refused[:_MOST_TOLD])}{more}")
     return remarks
 
 
 def _refusal(source: TableSource, table: Table, place: int, kind, odd: dict[str, Odd], of_model: bool) -> str:
     """Return what is wrong with a column, with the cures as a shell takes them."""
     word, found = first_odd(source, table, place, odd)
-    if of_model and kind.written:
-        return f"{found}, expected {kind.written.expected}; write the column so"
-    found += f", expected {_words_of(kind)[0]}"
+    found += f", expected {_words_of(kind)[0]} as in"
     if of_model:
-        return f"{found} as in training; correct it, or remove the row"
+        return f"{found} training; correct it, or write the column so"
     return (
-        f"{found} as in most rows; correct it, take it for a gap (--missing {shlex.quote(shortened(word))}) or the "
+        f"{found} most rows; correct it, take it for a gap (--missing {shlex.quote(shortened(word))}) or the "
         f"column for categories (--categories {_flag(source, place)})"
     )
 
@@ -159,8 +160,10 @@ def _words_of(kind) -> tuple[str, str]:
     """Return what messages call a value of a column of this kind, and another word in it."""
     if kind.kind == "ordered":
         return f"one of {kind.written}", f"none of {kind.written}"
+    if kind.kind == "yes/no":
+        return "yes or no", "neither yes nor no"
     noun = kind.kind.removeprefix("written ")
-    return ("yes or no", "neither yes nor no") if noun == "yes/no" else (f"a {noun}", f"no {noun}")
+    return f"a {noun}" + f" written as {kind.written}" * bool(kind.written), f"no {noun}"
 
 
 # ---------------------------------------------------------------- fields that cannot be
@@ -171,8 +174,8 @@ def _check_finite(source: TableSource, table: Table, place: int, column: Column)
     if infinite := {word: one for word, one in column.odd.items() if is_not_finite(word)}:
         found = first_odd(source, table, place, infinite)[1]
         raise DataError(f"{source.path}, {found}, expected a finite number; correct it")
-    if column.values.dtype == np.float32 and max(-column.low, column.high) >= LARGEST:
-        row = int(np.argmax(np.isinf(column.values)))
+    if (is_infinite := np.isinf(column.values)).any():
+        row = int(np.argmax(is_infinite))
         found = column.high if column.values[row] > 0 else column.low
         raise DataError(
             f'{place_of(source, table, row, place)}: found "{found:g}", expected at most 3.4e38 for float32; correct '
@@ -221,15 +224,118 @@ def role_values(source: TableSource, table: Table, places: Places) -> dict[str, 
             kind = kind_of(column, Kind("date"), source.column(place), name or str(place))
             of_words = kind.written and kind.written.values_of(column.words)
             column = settled(column, "date") if of_words is None else valued(column, "date", of_words)
-        expected = "a finite number, 0 or above" if role == "weight" else "a number or a date"
-        if column.odd:
-            told = f"{source.path}, {first_odd(source, table, place, column.odd)[1]}"
-            raise DataError(f"{told}, expected {expected} for --{role}; correct it or remove the row")
         values = column.values.astype(np.float64)
-        bad = np.flatnonzero(~np.isfinite(values) | ((values < 0) if role == "weight" else False))
-        if bad.size:
+        bad = np.flatnonzero(np.isnan(values) | ((values < 0) if role == "weight" else False))
+        if len(bad):
             shown = "a gap" if np.isnan(values[bad[0]]) else f"{values[bad[0]]:g}"
-            told = f"{place_of(source, table, int(bad[0]), place)}: --{role}: found {shown}"
-            raise DataError(f"{told}, expected {expected}; correct it or remove the row")
+            told = f"{place_of(source, table, int(bad[0]), place)}: found {shown}"
+            if column.odd:
+                told = f"{source.path}, {first_odd(source, table, place, column.odd)[1]}"
+            expected = "a finite number, 0 or above" if role == "weight" else "a number or a date"
+            raise DataError(f"{told}, expected {expected} for --{role}; correct it or remove the row")
         found[f"{role}s"] = values
     return found
+
+
+# ---------------------------------------------------------------- remarks on the columns of a data set
+
+
+def remarks_on(ds: Dataset) -> list[str]:
+    if ds.x.ndim != 2 or ds.x.dtype == np.uint8 or len(ds.x) < 4 * RARE:
+        return []
+    columns = columns_of_numbers(ds.x) if isinstance(ds.x, np.ndarray) else ds.x.columns
+    given_away = [] if ds.y is None else _copies(ds, columns) if ds.classes is not None else _sums(ds, columns)
+    return given_away + [line for place, column in enumerate(columns) for line in _stand_ins(ds, place, column)]
+
+
+def _name(ds: Dataset, place: int) -> str:
+    return (ds.columns and ds.columns[place]) or str((ds.places or range(ds.x.shape[1]))[place])
+
+
+def _copies(ds: Dataset, columns) -> list[str]:
+    """Return a remark for each column that alone tells the classes of all rows: a copy of the target, or known only
+    after it. A network would learn nothing else."""
+    looks = slice(_LOOK_ROWS), slice(None)
+    found = [place for place, one in enumerate(columns) if all(_tells(one, ds.y, rows) for rows in looks)]
+    return [_leave_out(ds, [place]) for place in found]
+
+
+def _leave_out(ds: Dataset, places: list[int]) -> str:
+    names, target = [_name(ds, place) for place in places], ds.targets[0] if ds.targets else "the target"
+    told, them, they = f"column {names[0]} alone tells", "it", "it is"
+    if len(names) > 1:
+        told, them, they = f"columns {' + '.join(names)} tell", "them", "they are"
+    return (
+        f"{told} {target} of all {len(ds.x)} rows: leave {them} out "
+        f"(--drop {shlex.quote(','.join(map(in_a_list, names)))}) unless {they} known beforehand"
+    )
+
+
+def _tells(column: Column, y: np.ndarray, rows: slice) -> bool:
+    """Return whether the classes of these rows follow from one column; of rows of one class they may.
+
+    Numbers tell two classes if all of one lie above those of the other; texts if each stands for one class, and they
+    are as few as the classes, twice that at most.
+    """
+    values, y = column.values[rows], y[rows]
+    if column.reads == "text":
+        counts = np.zeros((len(column.words) + 1, int(y.max()) + 1), np.int64)
+        np.add.at(counts, (values, y), 1)  # code -1, a gap, is the last
+        used = np.count_nonzero(counts.any(axis=1))
+        return bool(((counts > 0).sum(axis=1) <= 1).all()) and used <= 2 * counts.shape[1]
+    classes = np.flatnonzero(np.bincount(y))
+    if len(classes) != 2:
+        return len(classes) < 2
+    no, yes = values[y == classes[0]], values[y == classes[1]]
+    return bool(no.max() < yes.min() or yes.max() < no.min())  # never with a gap, which is nan
+
+
+def _sums(ds: Dataset, columns) -> list[str]:
+    """Return a remark if the numbers of the target are a column, in any unit, or a sum or difference of columns."""
+    places = [place for place, column in enumerate(columns) if column.reads == "number"]
+    rows = min(len(ds.x), _LOOK_ROWS)
+    if ds.y.shape[1] != 1 or not 0 < len(places) <= min(_MOST_COLUMNS, rows // 2):
+        return []
+
+    def off(rows: slice, places: list[int], factors: np.ndarray | None = None):
+        """Return (factors of the columns, the last one constant; how far their sum is off, of the largest target)."""
+        x = np.column_stack([*(columns[place].values[rows] for place in places), np.ones(len(ds.y[rows]))])
+        y = ds.y[rows, 0].astype(np.float64)
+        if not np.isfinite(x).all():
+            return factors, np.inf
+        scale = np.abs(x).max(axis=0) + (x == 0).all(axis=0)
+        factors = np.linalg.lstsq(x / scale, y, rcond=None)[0] / scale if factors is None else factors
+        return factors, np.abs(x @ factors - y).max() / max(np.abs(y).max(), np.finfo(np.float64).tiny)
+
+    factors, distance = off(slice(rows), places)
+    if distance > _EXACT or not np.ptp(ds.y[:rows]):
+        return []
+    counts = [place for place, factor in zip(places, factors[:-1], strict=True) if abs(factor) > _EXACT]
+    factors, distance = off(slice(rows), counts)
+    signs = np.round(factors[:-1])
+    are_signs = bool((np.abs(signs) == 1).all() and np.abs(factors[:-1] - signs).max(initial=0) < 1e-3)
+    if not counts or distance > _EXACT or not (len(counts) == 1 or are_signs):
+        return []
+    return [] if off(slice(None), counts, factors)[1] > 2 * _EXACT else [_leave_out(ds, counts)]
+
+
+def _stand_ins(ds: Dataset, place: int, column: Column) -> list[str]:
+    """Return a remark if the least or largest number of a column is frequent and further from all others than these are
+    from each other: -200 and 9999 often stand for what was not measured."""
+    if column.reads != "number":
+        return []
+    some = column.values[:: max(1, len(column.values) // _LOOK_ROWS)]
+    numbers, counts = np.unique(some[np.isfinite(some)], return_counts=True)
+    if len(numbers) < 2 * RARE:
+        return []
+    end = 0 if numbers[1] - numbers[0] > numbers[-1] - numbers[-2] else -1
+    if counts[end] < max(RARE, _FREQUENT * len(some)):
+        return []
+    number, others = numbers[end], column.values[column.values != numbers[end]]
+    if np.nanmin(np.abs(others - number)) <= np.nanmax(others) - np.nanmin(others):
+        return []
+    text = number_text(float(number))
+    return [
+        f"column {_name(ds, place)} is {text} in {len(ds.x) - len(others)} of {len(ds.x)} rows, far from all other "
+        f"numbers: if {text} stands for a missing value, add --missing={text}"
+    ]

@@ -8,19 +8,17 @@ from __future__ import annotations
 
 import os
 import re
-import zlib
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 
 from ..utils import DataError
-from .arrays import Arrays, npy, read_npz
+from .arrays import Arrays, npy, read_cifar, read_folder, read_idx, read_npz
 from .arrow import feather, orc, parquet
 from .column import TableSource
 from .csv_table import CsvSource
 from .frames import json_lines
-from .image_files import read_cifar, read_folder, read_idx
-from .source import GZIP, Source, data_files, database_of
+from .source import Source, data_files, database_of
 from .sqlite import database
 from .typed import typed_table
 from .uris import Fetched
@@ -37,17 +35,11 @@ _UNPACK = "unpack it with {}"
 
 @dataclass(frozen=True)
 class Start:
-    """How a file begins, unpacked if it is gzip; a folder begins with nothing."""
+    """How a file begins, unpacked if it is gzip; text: None for a folder."""
 
     path: str
-    text: bytes = b""
-    is_folder: bool = False
+    text: bytes | None
     is_gzip: bool = False
-
-    def control(self) -> int | None:
-        """Return the place of the first byte that no text has; None for text."""
-        found = _CONTROL.search(self.text)
-        return found and found.start()
 
 
 @dataclass(frozen=True)
@@ -69,9 +61,9 @@ class Format:
 
     def recognises(self, start: Start) -> bool:
         """Return whether a file that begins so may have this format."""
-        if self.pattern is None or start.is_folder:
-            return self.pattern is None and start.is_folder
-        is_right = self.is_text is None or (start.control() is None) == self.is_text
+        if self.pattern is None or start.text is None:
+            return start.text is self.pattern
+        is_right = self.is_text is None or (not _CONTROL.search(start.text)) == self.is_text
         return is_right and bool(re.match(self.pattern, start.text.removeprefix(b"\xef\xbb\xbf")))
 
 
@@ -116,12 +108,10 @@ def recognise(path: str) -> tuple[Format, list[str]]:
     files = data_files(path)
     formats = [format_of(start_of(file)) for file in files]
     first, tables = formats[0], [known.name for known in FORMATS if known.table]
-    rule = f"several files are all {' or all '.join(tables)} tables"
-    if len(files) > 1 and not first.table:
-        raise DataError(f"{files[0]}: {first.name}, expected {' or '.join(tables)}; {rule}")
+    expected = f"{first.name} as in {files[0]}" if first.table else " or ".join(tables)
     for file, other in zip(files, formats, strict=True):
-        if other is not first:
-            raise DataError(f"{file}: expected {first.name} as in {files[0]}; {rule}")
+        if other is not first or not (first.table or len(files) == 1):
+            raise DataError(f"{file}: expected {expected}; several files are all {' or all '.join(tables)} tables")
     if first.arrays and isinstance(files[0], Fetched):
         raise DataError(f"{files[0]}: {first.name}, expected {' or '.join(tables)}; copy it to this machine first")
     return first, files
@@ -130,15 +120,9 @@ def recognise(path: str) -> tuple[Format, list[str]]:
 def start_of(path: str) -> Start:
     """Read how a file begins. Raises InputNotFound."""
     if os.path.isdir(path):
-        return Start(path, is_folder=True)
-    if isinstance(path, Fetched):
-        with path.open() as file:
-            text = file.read(_HEAD)
-        if is_gzip := text.startswith(GZIP):
-            text = zlib.decompressobj(31).decompress(text, _HEAD)
-        return Start(path, text, is_gzip=is_gzip)
+        return Start(path, None)
     with Source(database_of(path)[0]) as source:
-        return Start(path, source.read(_HEAD), is_gzip=source.is_gzip)
+        return Start(path, source.read(_HEAD), source.is_gzip)
 
 
 def format_of(start: Start) -> Format:
@@ -147,7 +131,7 @@ def format_of(start: Start) -> Format:
     if known is None:
         raise DataError(
             f"{start.path}: begins with the bytes {start.text[:4].hex(' ')} and is not text (byte "
-            f"{start.control() + 1}), expected {_names()}; convert it to one of these"
+            f"{_CONTROL.search(start.text).start() + 1}), expected {_names()}; convert it to one of these"
         )
     if known.cure:
         raise DataError(f"{start.path}: {known.name}, expected {_names()}; {known.cure}")

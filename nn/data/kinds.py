@@ -13,7 +13,7 @@ from itertools import islice
 
 import numpy as np
 
-from ..utils import DataError, UsageError
+from ..utils import DataError, UsageError, listed
 from . import written
 from .column import MOSTLY, TRUTHS, Column, TableSource, number_in, settled, shortened
 
@@ -196,8 +196,7 @@ def decide(
         stay = COUNTS_ROWS if COUNTS_ROWS in left_out.values() else AN_ID
         left_out = {place: reason for place, reason in left_out.items() if reason != stay}
     if len(left_out) == len(columns):
-        reasons = ", ".join(f"{source.column(place)} ({why})" for place, why in [*left_out.items()][:_MOST_TOLD])
-        reasons += f" and {len(left_out) - _MOST_TOLD} more" if len(left_out) > _MOST_TOLD else ""
+        reasons = listed([f"{source.column(place)} ({why})" for place, why in left_out.items()], _MOST_TOLD)
         advice = "keep one by --numbers or --categories, or add some"
         raise DataError(f"{source.path}: no input columns left, expected features; left out: {reasons}; {advice}")
     return {place: kind for place, kind in kinds.items() if place not in left_out}, left_out

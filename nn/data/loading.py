@@ -18,18 +18,16 @@ import numpy as np
 from ..utils import DataError, InputNotFound, LayersMismatch, UsageError, log
 from . import records
 from .arrays import Arrays, images_of
-from .column import GAPS, LARGEST, Column, Table, TableSource, Wanted, decimal_text, odd_words, recoded, settled
-from .dataset import Dataset, Places, Schema, name_of
+from .column import GAPS, Column, Table, TableSource, Wanted, decimal_text, odd_words, recoded, settled
+from .dataset import Dataset, Places, Schema, TableRows, columns_digest, name_of
 from .encoding import ColumnEncoder
-from .fields import odd_remarks, role_values, without_unlabelled
+from .fields import odd_remarks, remarks_on, role_values, without_unlabelled
 from .formats import FORMATS, recognise
 from .frames import open_frame
 from .kinds import NUMBER, Kind, decide, kind_of, split_names
 from .lookup import column_mismatch, columns_asked_for, find_places
-from .remarks import remarks_on
 from .source import absolute, are_there, without_secrets
-from .splits import split_holdout
-from .table_rows import TableRows, columns_digest
+from .splits import split_rows
 from .targets import dataset_of, now_among, targets_of
 
 
@@ -138,9 +136,7 @@ def _dataset(source: TableSource, table: Table, places: Places, schema: Schema, 
 
 def _is_clean(column: Column) -> bool:
     """Return whether a column holds numbers only: no gap, no odd word, none that is infinite as float32."""
-    if column.reads != "number" or np.isnan(column.values).any():
-        return False
-    return column.values.dtype != np.float32 or max(-column.low, column.high) < LARGEST
+    return column.reads == "number" and bool(np.isfinite(column.values).all())
 
 
 def _any_gap(table: Table, places: list[int]) -> bool:
@@ -305,7 +301,7 @@ def holdout_dataset(
     if not (holdout or whole or net.config.get("reference")):
         raise UsageError(f"{model} was trained with --holdout 0, so no rows are left to test on; give --dataset")
     ds = training_dataset(net, model, force=force, memory=memory)
-    rows = split_holdout(ds, net.holdout, split_seed_of(net))[1]
+    rows = split_rows(ds, net.holdout, 0.0, split_seed_of(net)).holdout
     if len(rows):
         return ds.of_rows(rows)
     if holdout:

@@ -55,10 +55,6 @@ def target_columns(source: TableSource, schema: Schema, labelled: bool) -> list[
     names, inputs, outputs = source.names, schema.width, schema.outputs
     if names and schema.targets:
         return _targets_by_name(source, schema, labelled)
-    if names and schema.columns and all(name in names for name in schema.columns):
-        rest = [c for c, name in enumerate(names) if name not in schema.columns]
-        if len(rest) in (1, outputs) or not labelled:
-            return rest if len(rest) in (1, outputs) else []
     fits = inputs is not None and source.width - inputs in (1, outputs, 1 if labelled else 0)
     if inputs is not None and (fits or schema.of_model or schema.pixels):
         inputs += len(schema.left_out)

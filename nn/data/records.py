@@ -33,7 +33,6 @@ from ..utils import (
     UsageError,
     alone_in,
     atomic_file,
-    available_memory,
     cut_line,
     cut_name,
     give_back_memory,
@@ -398,7 +397,7 @@ def check_left(needed: int, what: str, cure: str) -> None:
     of_files = resident_bytes() - own_bytes()  # pages that the system gives up
     if left is not None and needed > left + of_files:
         missing = f"needs {size_text(needed)}, but only {size_text(left + of_files)} are left"
-        raise NnError(f"out of memory: {what} {missing}; {cure}, or raise the limit")
+        raise NnError(f"{what} {missing}; {cure}, or raise the limit")
 
 
 def check_answers(net, ds) -> None:
@@ -434,13 +433,6 @@ def network_bytes(layers, dtype: str, copies: int, rows: int = 0, inputs: int | 
     activations = (layers[0].inputs if inputs is None else inputs) + sum(layer.outputs for layer in layers)
     parameters = sum(layer.parameters for layer in layers)
     return np.dtype(dtype).itemsize * (copies * parameters + rows * activations)
-
-
-def check_free(needed: int, what: str, advice: str) -> None:
-    """Raise NnError if `what` needs more bytes than the machine, or the process's limit, has left."""
-    free = available_memory()
-    if free is not None and needed > free:
-        raise NnError(f"{what} need {needed / 1e9:.1f} GB, but only {free / 1e9:.1f} GB are free; {advice}")
 
 
 def size_text(size: int) -> str:

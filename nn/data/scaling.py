@@ -45,7 +45,7 @@ class Scaling:
             raise UsageError(f"unknown scaling '{kind}', expected one of {', '.join(SCALINGS)}")
         if not SCALINGS[kind].is_fitted:
             return cls(kind)
-        moments = Moments.of(x, rows, deviation=kind == "standardization")
+        moments = Moments.of(x, rows)
         low, constant = moments.low, moments.low == moments.high
 
         def name(feature: int) -> str:
@@ -132,14 +132,13 @@ class Moments:
     low: np.ndarray
     high: np.ndarray
     mean: np.ndarray
-    deviation: np.ndarray | None
+    deviation: np.ndarray
 
     @classmethod
-    def of(cls, x: np.ndarray, rows=None, *, deviation: bool = True, block_values: int = _BLOCK_VALUES) -> Moments:
+    def of(cls, x: np.ndarray, rows=None, *, block_values: int = _BLOCK_VALUES) -> Moments:
         """Return the moments of x, (rows, features) or (rows, channels, height, width), or of some rows (indices).
 
-        deviation: False leaves it out, and with it a second pass. block_values: added up at a time, which decides
-        how sums are rounded. Raises UsageError if there are no rows.
+        block_values: added up at a time, which decides how sums are rounded. Raises UsageError if there are no rows.
         """
         axes, total, count = (0,) if x.ndim == 2 else (0, 2, 3), 0.0, 0
         low, high = np.inf, -np.inf
@@ -153,8 +152,6 @@ class Moments:
             if not count:
                 raise UsageError("no rows to find the scaling constants in; use --scaling none")
             mean = total / count
-            if not deviation:
-                return cls(low, high, mean, None)
             squares, shift = 0.0, _beside(mean, x)
             for block in _row_blocks(x, rows, block_values):  # differences to the mean: no cancellation
                 block = block.astype(np.float64)

@@ -6,7 +6,6 @@ import contextlib
 import glob
 import gzip
 import hashlib
-import math
 import os
 import re
 import stat
@@ -18,12 +17,10 @@ from functools import cached_property
 import numpy as np
 
 from ..utils import DataError, InputNotFound, os_reason, sha256_file
-from . import records
 from .column import Table
-from .uris import STANDARD_INPUT, Fetched, files_of_uri, is_uri, standard_input, without_secrets
+from .uris import STANDARD_INPUT, Fetched, file_of_uri, is_uri, standard_input, without_secrets
 
 BLOCK = 1 << 18  # bytes read at a time: they stay in a processor's cache until they are parsed
-GROWING_BYTES = 1 << 22  # of a block of GrowingRows
 GZIP = b"\x1f\x8b"  # how packed files begin
 DEFLATE_RATIO = 1032  # no deflate stream unpacks to more than this many times its size
 TABLE_SUFFIXES = (  # of the tables in a folder; what they are, their beginnings say
@@ -47,7 +44,7 @@ def readable(path: str | os.PathLike | None = None) -> Iterator[None]:
 
 def data_files(path: str) -> list[str]:
     """Return the files that `path` stands for: one file or folder of class folders; several with commas between
-    them; those that fit a pattern such as day*.csv; the tables in a folder; data.db:table, a table of a database; those
+    them; those that fit a pattern such as day*.csv; the tables in a folder; data.db:table, a table of a database; that
     of a URI; `-`, standard input.
 
     Names are sorted with the numbers in them taken as numbers. Raises InputNotFound for a pattern that fits no file.
@@ -67,8 +64,8 @@ def data_files(path: str) -> list[str]:
                 raise InputNotFound(f"{path}: a name is missing before or after a comma; check --dataset")
             return [file for name in names for file in data_files(name)]
         if is_uri(path):
-            files = files_of_uri(path, TABLE_SUFFIXES)
-            return data_files(files) if isinstance(files, str) else sorted(files, key=_by_number)
+            file = file_of_uri(path)
+            return [file] if isinstance(file, Fetched) else data_files(file)
         if not glob.has_magic(path):
             return [path]
         files = [file for file in glob.glob(path) if os.path.isfile(file)]
@@ -143,11 +140,6 @@ def short_name(path: str) -> str:
 def local(path: str) -> str:
     """Return where the bytes of a file are on this machine: of one that lies elsewhere, those of its copy."""
     return path.copy if isinstance(path, Fetched) else path
-
-
-def random_access(path: str):
-    """Return what pyarrow reads any part of: a path, or of a file that lies elsewhere a file."""
-    return path.open() if isinstance(path, Fetched) else path
 
 
 class Files:
@@ -297,33 +289,3 @@ def read_blocks(path: str | os.PathLike, size: int = BLOCK) -> Iterator[bytes]:
             while block := waiting.result():
                 waiting = reader.submit(source.read, size)
                 yield block
-
-
-class GrowingRows:
-    """Rows whose number is not known yet: blocks of an array, which is copied to a longer one where it is full.
-
-    capacity: rows of a block; None: as many as fill 4 MiB.
-    """
-
-    def __init__(self, shape: tuple[int, ...], dtype, capacity: int | None = None):
-        self.dtype, self._used = np.dtype(dtype), 0
-        self.capacity = capacity or max(1, GROWING_BYTES // max(1, self.dtype.itemsize * math.prod(shape)))
-        self._rows = np.empty((0, *shape), dtype)
-
-    def new_block(self) -> np.ndarray:
-        """Return a new block (capacity, *shape) of zeros to be filled; those before may move."""
-        first, self._used = self._used, self._used + self.capacity
-        self._make_room(self._used)
-        return self._rows[first : self._used]
-
-    def _make_room(self, rows: int) -> None:
-        if rows > len(self._rows):
-            longer = records.new_rows((max(rows, len(self._rows) * 3 // 2), *self._rows.shape[1:]), self.dtype)
-            longer[: len(self._rows)] = self._rows
-            self._rows = longer
-
-    def joined(self, rows: int, more: int = 0) -> np.ndarray:
-        """Return the first `rows` rows as one array, with room for `more` behind them."""
-        self._make_room(rows + more)
-        joined, self._rows = self._rows[: rows + more], self._rows[:0].copy()
-        return joined

@@ -20,28 +20,21 @@ class Split(NamedTuple):
     holdout: np.ndarray
 
 
-def split_rows(ds: Dataset, holdout: float, validation: float, seed: int) -> Split:
-    """Return the split of a data set: the share `holdout` of its rows, and `validation` of those that are left.
+def split_rows(ds: Dataset, holdout: float, validation: float, seed: int, rows=None) -> Split:
+    """Return the split of a data set, or of some rows (indices): the share `holdout` of them, and `validation` of those
+    that are left.
 
     Of each class that share is taken, rounded down; for regression of all rows; drawn by seed. With ds.times the last
     rows in time are taken, none of the time of a row that stays. With ds.groups whole groups, as near the share as they
-    come, with both those whose last row is latest. Raises UsageError for a share that is none.
+    come, with both those whose last row is latest. Raises UsageError for a share that is none, and for indices that are
+    none, or twice there.
     """
-    rest, held = _apart(ds, np.arange(ds.rows), holdout, "--holdout", seed, STREAM_HOLDOUT)
+    own = np.arange(ds.rows) if rows is None else np.unique(np.asarray(rows, np.int64))
+    if rows is not None and (len(own) != len(rows) or not len(own) or own[0] < 0 or own[-1] >= ds.rows):
+        raise UsageError(f"rows: expected indices from 0 to {ds.rows - 1}, at least one and each once")
+    rest, held = _apart(ds, own, holdout, "--holdout", seed, STREAM_HOLDOUT)
     training, validating = _apart(ds, rest, validation, "--validation", seed, STREAM_VALIDATION)
     return Split(training, validating, held)
-
-
-def split_given(ds: Dataset, rows: np.ndarray, validation: float, seed: int) -> Split:
-    """Return the split of some rows, of which none are held out: `validation` as in split_rows.
-
-    rows: indices, taken in ascending order. Raises UsageError for indices that are none, or twice there.
-    """
-    own = np.unique(np.asarray(rows, np.int64))
-    if len(own) != len(rows) or not len(own) or own[0] < 0 or own[-1] >= ds.rows:
-        raise UsageError(f"rows: expected indices from 0 to {ds.rows - 1}, at least one and each once")
-    training, validating = _apart(ds, own, validation, "--validation", seed, STREAM_VALIDATION)
-    return Split(training, validating, own[:0])
 
 
 class Fold(NamedTuple):
@@ -63,8 +56,9 @@ def fold_rows(ds: Dataset, rows: np.ndarray, folds: int, seed: int, rare: bool =
         part = _forward(ds, rows, folds)
         found = [Fold(rows[part <= fold], rows[part == fold + 1]) for fold in range(folds)]
     else:
-        by_group = ds.groups is not None
-        number = _numbers_by_group(ds, rows, folds, seed) if by_group else _numbers(ds, rows, folds, seed, rare)
+        if not rare and (few := rare_classes(ds, rows, folds)):
+            raise UsageError(f"--folds {folds}: rows of class {few[0]}, expected at least one for each fold")
+        number = (_numbers if ds.groups is None else _numbers_by_group)(ds, rows, folds, seed)
         found = [Fold(rows[number != fold], rows[number == fold]) for fold in range(folds)]
     for number, fold in enumerate(found if ds.classes is not None else ()):
         counts = zip(ds.class_counts(rows), ds.class_counts(fold.training), ds.classes, strict=True)
@@ -75,15 +69,11 @@ def fold_rows(ds: Dataset, rows: np.ndarray, folds: int, seed: int, rare: bool =
     return found
 
 
-def _numbers(ds: Dataset, rows: np.ndarray, folds: int, seed: int, rare: bool) -> np.ndarray:
+def _numbers(ds: Dataset, rows: np.ndarray, folds: int, seed: int) -> np.ndarray:
     """Return the fold of each row, -1 for a row in none. The rows of a class are dealt to the folds in turn."""
     order = shuffled(len(rows), seed, STREAM_FOLDS)
     if ds.classes is not None:
         order = order[np.argsort(ds.y[rows[order]], kind="stable")]
-        few = _rare_classes(ds, rows, folds)
-        if few and not rare:
-            count, name = min(few)
-            raise UsageError(f"--folds {folds}: class {name} has {count} rows, expected at least one for each fold")
         order = order[np.array(ds.class_counts(rows))[ds.y[rows[order]]] >= folds]
     if len(order) < folds:
         raise UsageError(f"--folds {folds}: {len(order)} rows, expected at least one for each fold")
@@ -92,17 +82,11 @@ def _numbers(ds: Dataset, rows: np.ndarray, folds: int, seed: int, rare: bool) -
     return number
 
 
-def _rare_classes(ds: Dataset, rows: np.ndarray, folds: int) -> list[tuple[int, str]]:
-    counts = zip(ds.class_counts(rows), ds.classes, strict=True)
-    return [(count, name) for count, name in counts if 0 < count < folds]
-
-
-def remark_on_rare_folds(ds: Dataset, rows: np.ndarray, folds: int) -> None:
-    """Say in one line which classes no fold tests, as fold_rows divides the rows with `rare`."""
+def rare_classes(ds: Dataset, rows: np.ndarray, folds: int) -> list[str]:
+    """Return the classes that no fold tests, as fold_rows divides the rows with `rare`: name and rows of each."""
     by_class = ds.classes is not None and ds.times is None and ds.groups is None
-    if few := _rare_classes(ds, rows, folds) if by_class else []:
-        named = listed([f"{name} ({count})" for count, name in few])
-        log.warning("classes of fewer rows than the %d folds: all networks train on them: %s", folds, named)
+    counts = zip(ds.classes, ds.class_counts(rows), strict=True) if by_class else ()
+    return [f"{name} ({count})" for name, count in counts if 0 < count < folds]
 
 
 def _numbers_by_group(ds: Dataset, rows: np.ndarray, folds: int, seed: int) -> np.ndarray:
@@ -142,12 +126,6 @@ def _forward(ds: Dataset, rows: np.ndarray, folds: int) -> np.ndarray:
     if len(np.unique(parts)) <= folds:
         raise UsageError(f"--folds {folds}: too few times, expected {folds + 1} parts one after the other")
     return parts
-
-
-def split_holdout(ds: Dataset, fraction: float, seed: int) -> tuple[np.ndarray, np.ndarray]:
-    """Return (training rows, held-out rows) of split_rows, without validation rows."""
-    training, _, held = split_rows(ds, fraction, 0.0, seed)
-    return training, held
 
 
 def remark_on_rare_classes(ds: Dataset, split: Split) -> None:

@@ -286,36 +286,34 @@ class _Fields:
 
     def add(self, block: Column, at: int) -> None:
         """Add the next block, whose first row is at this place in the table."""
-        is_null = block.reads == "text" and "" in self._missing and not (block.values >= 0).any()
-        if is_null and self.reads is None:
-            return
-        if is_null and self.reads != "text":
-            self._put(np.full(len(block), np.nan, np.promote_types(self._values.dtype, np.float32)), at)
-        elif block.reads != "text" and self._kind in (None, block.reads) and self.reads in (None, block.reads):
+        if block.reads == "text" and "" in self._missing and not (block.values >= 0).any():
+            if self.reads is None:
+                return
+            if self.reads != "text":
+                block = Column(self.reads, np.full(len(block), np.nan, np.float32))
+        if block.reads != "text" and self._kind in (None, block.reads) and self.reads in (None, block.reads):
             self.reads = block.reads
             self._put(block.values, at)
-        else:
-            if self.reads not in (None, "text"):  # numbers so far, texts now
-                column, self._values = as_text(Column(self.reads, self._values[:at])), None
-                self._put(self._encoded(column), 0)
-            self.reads = "text"
-            self._put(self._encoded(as_text(block)), at)
+            return
+        if self.reads not in (None, "text"):  # numbers so far, texts now
+            column, self._values = as_text(Column(self.reads, self._values[:at])), None
+            self._put(self._encoded(column), 0)
+        self.reads = "text"
+        self._put(self._encoded(as_text(block)), at)
 
     def _put(self, values: np.ndarray, at: int) -> None:
         """Put values to their rows; those before are empty if there are none yet."""
-        if self._values is None and len(values) == self._rows:
+        known, dtype, gap = self._values, values.dtype, -1 if self.reads == "text" else np.nan
+        if known is None and len(values) == self._rows:
             self._values = values
             return
-        if self._values is None:
-            dtype = np.promote_types(values.dtype, np.float32) if at and self.reads != "text" else values.dtype
+        if self.reads != "text" and (at if known is None else known.dtype != dtype):
+            dtype = np.dtype(np.float64)
+        if known is None or known.dtype != dtype:
             self._values = self._room((self._rows,), dtype)
             if at:
-                self._values[:at] = -1 if self.reads == "text" else np.nan
-        elif values.dtype != self._values.dtype:
-            joined = self._room((self._rows,), np.float64)
-            joined[:at], values = _decimals(self._values[:at]), _decimals(values)
-            self._values = joined
-        self._values[at : at + len(values)] = values
+                self._values[:at] = gap if known is None else _decimals(known[:at])
+        self._values[at : at + len(values)] = _decimals(values, dtype.name)
 
     def _encoded(self, block: Column) -> np.ndarray:
         """Return codes (rows,) int32 of the words of all blocks, -1 for a gap."""

@@ -6,9 +6,7 @@ What a message, a page or a model knows of them is a name without secrets.
 from __future__ import annotations
 
 import contextlib
-import fnmatch
 import os
-import posixpath
 import re
 import shutil
 import sys
@@ -40,7 +38,7 @@ def pyarrow(what: str) -> ModuleType:
 
 
 class Fetched(str):
-    """A file that lies elsewhere. As a text it is its name without secrets.
+    """A file that lies elsewhere, which is read from a copy. As a text it is its name without secrets.
 
     filesystem, inner: of pyarrow, and the file's name there; None: standard input. secrets: what no message may show.
     """
@@ -53,13 +51,6 @@ class Fetched(str):
     def __reduce__(self):
         return str, (str(self),)
 
-    def open(self):
-        """Return a file to be read anywhere: that of pyarrow, or a copy."""
-        if self._filesystem is None:
-            return open(self.copy, "rb")
-        with self._reading():
-            return self._filesystem.open_input_file(self._inner)
-
     @property
     def copy(self) -> str:
         """The path of a copy in a temporary folder, which goes with this object."""
@@ -68,14 +59,12 @@ class Fetched(str):
     @cached_property
     def _copy(self):
         file = tempfile.NamedTemporaryFile(prefix="nn-")  # noqa: SIM115 (closed with this object)
+        if self._filesystem is None and sys.stdin is None:
+            raise InputNotFound(f"{STANDARD_INPUT}: standard input is closed; give a file")
         with self._reading():
-            if self._filesystem is None:
-                if sys.stdin is None:
-                    raise InputNotFound(f"{STANDARD_INPUT}: standard input is closed; give a file")
-                shutil.copyfileobj(sys.stdin.buffer, file, 1 << 20)
-            else:
-                with self._filesystem.open_input_stream(self._inner) as source:
-                    shutil.copyfileobj(source, file, 1 << 20)
+            own = self._filesystem and self._filesystem.open_input_stream(self._inner)
+            with own or contextlib.nullcontext(sys.stdin.buffer) as source:
+                shutil.copyfileobj(source, file, 1 << 20)
             file.flush()
         return file
 
@@ -93,20 +82,16 @@ class Fetched(str):
 
     @contextlib.contextmanager
     def _reading(self) -> Iterator[None]:
-        """Turn the failures of pyarrow into an InputNotFound."""
+        """Turn the failures of pyarrow into an InputNotFound, which shows no secret."""
         try:
             yield
+        except FileNotFoundError:
+            raise InputNotFound(f"{self}: no such file; check the URI") from None
         except (OSError, ValueError, NotImplementedError) as error:  # ArrowInvalid is a ValueError
-            raise self.failure(error) from None
-
-    def failure(self, error: Exception) -> InputNotFound:
-        """Return the error for this file where it could not be read; it shows no secret."""
-        if isinstance(error, FileNotFoundError):
-            return InputNotFound(f"{self}: no such file; check the URI")
-        reason = " ".join((os_reason(error) if isinstance(error, OSError) else str(error)).split())
-        for secret in sorted(self._secrets, key=len, reverse=True):
-            reason = re.sub(rf"(?<!\w){re.escape(secret)}(?!\w)", "...", reason)
-        return InputNotFound(f"{self}: cannot be read ({reason[:300].rstrip('.')}); check the URI")
+            reason = " ".join((os_reason(error) if isinstance(error, OSError) else str(error)).split())
+            for secret in sorted(self._secrets, key=len, reverse=True):
+                reason = re.sub(rf"(?<!\w){re.escape(secret)}(?!\w)", "...", reason)
+            raise InputNotFound(f"{self}: cannot be read ({reason[:300].rstrip('.')}); check the URI") from None
 
 
 _standard_input: list = []  # (the stream, the file that stands for it)
@@ -149,11 +134,8 @@ def _parted(uri: str) -> tuple[str, tuple[str, ...]]:
     return f"{scheme}://{user}{host}{slash}{path}" + (f"?{kept}" if kept else ""), secrets
 
 
-def files_of_uri(uri: str, suffixes: tuple[str, ...]) -> list[Fetched] | str:
-    """Return the files of a URI: one, those that fit a pattern with `*`, or those of a folder with these suffixes.
-
-    Of file:// it is a path. Raises InputNotFound.
-    """
+def file_of_uri(uri: str) -> str:
+    """Return the file of a URI, of file:// its path. Raises InputNotFound."""
     parts = urlsplit(uri)
     if parts.scheme == "file" and parts.netloc in ("", "localhost"):
         return unquote(parts.path)
@@ -163,24 +145,9 @@ def files_of_uri(uri: str, suffixes: tuple[str, ...]) -> list[Fetched] | str:
 
     with Fetched(name, secrets=(uri, *secrets))._reading():
         filesystem, inner = fs.FileSystem.from_uri(uri.replace("*", "%2A"))
-        info = filesystem.get_file_info(posixpath.dirname(inner) if "*" in inner else inner)
-        if info.type == fs.FileType.NotFound:
+        found = filesystem.get_file_info(inner).type
+        if found == fs.FileType.NotFound and "*" not in inner:
             raise FileNotFoundError
-        if info.type == fs.FileType.File:
-            return [Fetched(name, filesystem, inner, secrets)]
-        found = [
-            entry for entry in filesystem.get_file_info(fs.FileSelector(info.path)) if entry.type == fs.FileType.File
-        ]
-    pattern = posixpath.basename(inner) if "*" in inner else None
-    found = [
-        entry
-        for entry in found
-        if not entry.base_name.startswith((".", "_"))
-        and (fnmatch.fnmatch(entry.base_name, pattern) if pattern else entry.base_name.lower().endswith(suffixes))
-    ]
-    if not found:
-        raise InputNotFound(f"{name}: no file fits; check the URI")
-    front, _, query = name.partition("?")
-    front = front.rpartition("/")[0] if pattern else front.rstrip("/")
-    rest = f"?{query}" if query else ""
-    return [Fetched(f"{front}/{entry.base_name}{rest}", filesystem, entry.path, secrets) for entry in found]
+    if found != fs.FileType.File:
+        raise InputNotFound(f"{name}: not one file; give the URI of each file, with commas between them")
+    return Fetched(name, filesystem, inner, secrets)

@@ -25,14 +25,9 @@ class UnknownForm(ValueError):
 
 @dataclass(frozen=True)
 class Written:
-    """How the words of a column stand for its values; the fields are kept in the model.
+    """How the words of a column, of this kind, stand for its values; the fields are kept in the model."""
 
-    kind: what such a column is. expected: how messages call the words; telling: what a word has that may be a value
-    written in another way.
-    """
-
-    kind = expected = ""
-    telling = r"\w"
+    kind = ""
 
     def __str__(self) -> str:
         return ""
@@ -49,7 +44,7 @@ class Written:
 class YesNo(Written):
     """Words that mean yes, 1, or no, 0, in any case; later 1 and 0 themselves too."""
 
-    kind, expected = "yes/no", "yes or no, true or false, 1 or 0"
+    kind = "yes/no"
 
     def value_of(self, word: str) -> float | None:
         return YES_NO.get(word.lower())
@@ -65,10 +60,6 @@ class Order(Written):
     def __post_init__(self):
         if len({*map(str.strip, self.order)}) < max(2, len(self.order)):
             raise ValueError("order")
-
-    @property
-    def expected(self) -> str:
-        return f"one of {self}, as in training"
 
     def __str__(self) -> str:
         return " < ".join(self.order)
@@ -120,15 +111,11 @@ class WrittenNumbers(Written):
     way: str = NUMBERS[0]
     before: str = ""
     behind: str = ""
-    kind, telling = "written number", r"\d"
+    kind = "written number"
 
     def __post_init__(self):
         if self.way not in NUMBERS:
             raise UnknownForm(self.way)
-
-    @property
-    def expected(self) -> str:
-        return f"a number such as {self}, as in training"
 
     def __str__(self) -> str:
         return f"{self.before}{self.way}{self.behind}"
@@ -196,25 +183,18 @@ class WrittenDates(Written):
     which is what dates of typed columns become."""
 
     way: str
-    kind, telling = "written date", r"\d"
+    kind = "written date"
 
     def __post_init__(self):
         pattern_of(self.way)  # UnknownForm for one that went
-
-    @property
-    def has_year(self) -> bool:
-        return "y" in pattern_of(self.way).groupindex
-
-    @property
-    def expected(self) -> str:
-        return f"a date written as {self.way}, as in training" + ", or as 2019-12-31" * self.has_year
 
     def __str__(self) -> str:
         return self.way
 
     def value_of(self, word: str) -> float | None:
         seconds = date_of(word, self.way)
-        return date_of(word, "year/month/day") if seconds is None and self.has_year else seconds
+        has_year = "y" in pattern_of(self.way).groupindex
+        return date_of(word, "year/month/day") if seconds is None and has_year else seconds
 
 
 def date_of(word: str, form: str) -> float | None:

@@ -16,7 +16,7 @@ from ..core.calibration import tempered
 from ..core.random import GlibcRandom
 from ..data.dataset import Choices, Dataset, Schema
 from ..data.encoding import Encoding
-from ..data.records import LEAST_BYTES_FREE, check_free, network_bytes
+from ..data.records import check_left, network_bytes
 from ..data.scaling import Scaling
 from ..data.written import WrittenNumbers
 from ..layers import InputColumn, Layer, completed, input_shape, parse, to_spec
@@ -300,9 +300,8 @@ class Network:
 
     def _check_memory(self) -> None:
         """Raise NnError if parameters and gradients, here and in the engine, do not fit the free memory."""
-        needed = network_bytes(self.layers, self.dtype, copies=3)
-        if needed > LEAST_BYTES_FREE:
-            check_free(needed, f"--layers: {self.parameter_count} parameters", "use smaller layers")
+        what = f"--layers: a network of {self.parameter_count} parameters"
+        check_left(network_bytes(self.layers, self.dtype, copies=3), what, "use smaller layers")
 
     # ---- parameters
 

@@ -8,8 +8,8 @@ from dataclasses import replace
 
 import numpy as np
 
+from ..data.dataset import TableRows, with_gaps
 from ..data.encoding import CALL_ROWS
-from ..data.table_rows import TableRows, with_gaps
 from ..layers import predict_alike
 from ..utils import DataError, RowError
 

@@ -11,8 +11,8 @@ import numpy as np
 
 from ..core.metrics import decide
 from ..core.thresholds import cut_offs
+from ..data.dataset import TableRows
 from ..data.source import short_name
-from ..data.table_rows import TableRows
 from ..nn_aux import METRICS, TASKS
 from ..settings.flags import BY_NAME
 from ..settings.values import parse_rule

@@ -20,9 +20,9 @@ import numpy as np
 from .. import __version__
 from ..backends import TRAITS, resolve
 from ..data.loading import split_seed_of
-from ..data.records import check_free, network_bytes
+from ..data.records import check_left, network_bytes
 from ..data.source import relative_to
-from ..ds import load, split_holdout
+from ..ds import load, split_rows
 from ..layers import parse
 from ..nn import Network
 from ..settings.flags import DEFAULTS, FLAGS
@@ -201,7 +201,7 @@ def _check_memory(layers, dtype: str, batch: int, ds, backend: str) -> None:
         copies, rows = copies + 4, 2 * batch  # parameters, gradients, two moments; values and their gradients
     largest = max(layer.parameters for layer in layers)
     needed = network_bytes(layers, dtype, copies, rows) + np.dtype(dtype).itemsize * ds.x.size + 8 * largest
-    check_free(needed, "does not fit: the network and its data", "use a smaller one")
+    check_left(needed, "does not fit: the network with its data", "use a smaller one")
 
 
 class _EpochTimes(Callback):
@@ -234,7 +234,7 @@ def _inference(net, x, rows: int) -> float:
 def _errors(net, ds, test_ds) -> dict:
     """Return the errors on the test data, or on the rows held out, or on all rows."""
     if test_ds is None:
-        rows = split_holdout(ds, net.holdout, split_seed_of(net))[1]
+        rows = split_rows(ds, net.holdout, 0.0, split_seed_of(net)).holdout
         test_ds = ds.of_rows(rows) if len(rows) else ds
     figures = test(net, test_ds)
     return {name: figures.get(name) for name in ("rmse", "mae", "r2", "skill", "accuracy")}

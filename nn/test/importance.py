@@ -8,8 +8,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from ..core.metrics import check_metric, metric
-from ..data.dataset import Dataset
-from ..data.table_rows import TableRows
+from ..data.dataset import Dataset, TableRows
 from ..matrix import matmul
 from ..nn_aux import METRICS
 from ..utils import DataError, UsageError, listed

@@ -15,7 +15,7 @@ from dataclasses import replace
 import numpy as np
 
 from .. import backends
-from ..data.table_rows import TableRows
+from ..data.dataset import TableRows
 from ..nn.prediction import engine_rows
 from ..utils import UsageError
 

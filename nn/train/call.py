@@ -10,7 +10,7 @@ import numpy as np
 
 from ..data import records
 from ..data.records import ROW_BYTES, beside_checkpoint, check_left, make_room, training_bytes
-from ..data.splits import split_given
+from ..data.splits import split_rows
 from ..ds import Dataset
 from ..files.checkpoint import Checkpoint
 from ..nn import Network
@@ -123,7 +123,7 @@ def train_one(net: Network, ds: Dataset, options: Options, rows: np.ndarray | No
     """
     split = None
     if rows is not None:
-        split = split_given(ds, rows, options.validation_share, split_seed(options, net.seed))
+        split = split_rows(ds, 0.0, options.validation_share, split_seed(options, net.seed), rows)
     _prepare(net, ds, options, split)
     with records.within(make_room(net, ds, [training_bytes(net, options.batch_number)])):
         member = Member(net, options, split=split, tells_unknown=is_decided_later(options))
@@ -147,7 +147,7 @@ def train_several(net: Network, ds: Dataset, options: Options, ensemble_of: Call
 def _prepare(net: Network, ds: Dataset, options: Options, split=None) -> None:
     """Give the network its encoding. Raises DataError or UsageError if it cannot learn from the data."""
     check_fit(net, ds)
-    check_left(ROW_BYTES * ds.rows, f"a training of {ds.rows} rows", "use fewer rows")
+    check_left(ROW_BYTES * ds.rows, f"out of memory: a training of {ds.rows} rows", "use fewer rows")
     if net.encoding is None:
         fit_encoding(net, ds, options, split)
 

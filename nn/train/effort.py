@@ -16,10 +16,10 @@ import numpy as np
 
 from ..backends import Place
 from ..core import random
+from ..data.dataset import TableRows
 from ..data.encoding import statistics_of
 from ..data.records import beside_checkpoint, program_bytes
 from ..data.splits import fold_rows, split_rows
-from ..data.table_rows import TableRows
 from ..ds import Dataset
 from ..files.checkpoint import Checkpoint
 from ..nn import Network

@@ -9,14 +9,14 @@ from dataclasses import asdict, dataclass, field, replace
 import numpy as np
 
 from ..data.records import COPIES, ROW_BYTES, network_bytes
-from ..data.splits import Fold, Split, fold_rows, remark_on_rare_folds, split_given
+from ..data.splits import Fold, Split, fold_rows, rare_classes, split_rows
 from ..ds import Dataset
 from ..layers import parse
 from ..nn import Network
 from ..nn_aux import OF_FOLD
 from ..settings.flags import DEFAULTS
 from ..test import remarks
-from ..utils import NnError, UsageError, available_memory, told_once
+from ..utils import NnError, UsageError, available_memory, listed, log, told_once
 from .decision import check_decision, decide_by, judged, mean_scores
 from .folds import figures_by_fold, predicted_by_folds, summary
 from .learned import learned
@@ -122,7 +122,7 @@ class Ensemble:
         """Return the rows of a fold's network; it is judged by validation rows, or else by those of the fold."""
         if self.options.validation == OF_FOLD:
             return Split(fold.training, fold.tested, fold.tested)
-        split = split_given(self.ds, fold.training, self.options.validation_share, seed)
+        split = split_rows(self.ds, 0.0, self.options.validation_share, seed, fold.training)
         return split._replace(holdout=fold.tested)
 
     def _about(self) -> dict:
@@ -330,7 +330,7 @@ def by_fold(net: Network, ds: Dataset, options: Options, count: int) -> Ensemble
     split = split_of(ds, options, net.seed, remark=True)
     rows = np.union1d(split.training, split.validation)
     is_judged = options.validation == OF_FOLD
-    if is_judged:
-        remark_on_rare_folds(ds, rows, count)
+    if is_judged and (few := rare_classes(ds, rows, count)):
+        log.warning("classes of fewer rows than the %d folds: all networks train on them: %s", count, listed(few))
     folds = fold_rows(ds, rows, count, split_seed(options, net.seed), is_judged)
     return Ensemble(net, ds, options, [Drawn(options)] * count, {"folds": count}, folds)

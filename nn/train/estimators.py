@@ -17,10 +17,9 @@ import numpy as np
 from ..core.metrics import decide
 from ..data import loading
 from ..data.column import number_text
-from ..data.dataset import Choices, Dataset, Schema
+from ..data.dataset import Choices, Dataset, Schema, TableRows, with_gaps
 from ..data.encoding import CALL_ROWS, Encoding, NumberEncoder
 from ..data.frames import open_frame
-from ..data.table_rows import TableRows, with_gaps
 from ..layers import begins_auto, input_shape, parse
 from ..nn import Network
 from ..settings.flags import BY_NAME, DEFAULTS, settings_of, takes

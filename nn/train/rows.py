@@ -10,13 +10,12 @@ import numpy as np
 
 from ..backends.engine import Engine
 from ..core import random
-from ..data.dataset import name_of
+from ..data.dataset import TableRows, name_of
 from ..data.encoding import Encoding, statistics_of
 from ..data.kinds import NUMBER
 from ..data.loading import load_for
 from ..data.scaling import Moments, Scaling, check_spread
 from ..data.splits import Split, remark_on_rare_classes, split_rows
-from ..data.table_rows import TableRows
 from ..ds import Dataset, check_trainable
 from ..nn import Network
 from ..nn_aux import ACTIVATIONS, OF_FOLD

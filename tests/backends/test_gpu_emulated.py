@@ -270,10 +270,10 @@ def test_threads_predict_with_parameters_that_are_lent_and_the_engines_own_stay(
     for start in starts:
         engine.set("parameters", start)
         expected.append(engine.predict(data[0]))
-    calls = [*starts, *[None] * 4] * 3
+    calls = [*starts, *[None] * 4]
     with ThreadPoolExecutor(len(calls)) as pool:
         found = list(pool.map(lambda vector: engine.predict(data[0], vector=vector), calls))
-    for own, wanted in zip(found, [*expected, *[expected[-1]] * 4] * 3, strict=True):
+    for own, wanted in zip(found, [*expected, *[expected[-1]] * 4], strict=True):
         assert np.array_equal(own, wanted)
     assert np.array_equal(engine.get("parameters"), starts[-1])
 

@@ -201,7 +201,7 @@ def test_eight_threads_take_little_longer_than_the_same_one_after_the_other(laye
         return time.perf_counter() - began
 
     ratios = []
-    for _ in range(5):
+    while len(ratios) < 5 and min(ratios, default=2) >= 1.1:
         one = seconds(lambda: [predict(k) for k in range(THREADS)])
         ratios.append(seconds(lambda: in_threads(predict, range(THREADS))) / one)
     assert min(ratios) < 1.1
@@ -238,13 +238,20 @@ def in_child(call):
     return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
 """
 CHILDREN = {
-    "predicts": "print(in_child(lambda: net.predict(x)))",
-    "tests": "print(in_child(lambda: nn.test(net, ds)))",
-    "trains": "print(in_child(trained))",
-    "trains several": "print(in_child(lambda: trained(networks=3)))",
-    "multiplies": "print(in_child(lambda: nn.matmul(x[:512].T, x[:512], threads=2)))",
-    "has gradients": "print(in_child(lambda: net.gradients(x, ds.y)[1]['layer1.weight']))",
-    "forks": "print(in_child(lambda: in_child(lambda: net.predict(x))))",
+    "computes": """
+calls = {
+    "predicts": lambda: net.predict(x),
+    "tests": lambda: nn.test(net, ds),
+    "trains": trained,
+    "trains several": lambda: trained(networks=3),
+    "multiplies": lambda: nn.matmul(x[:512].T, x[:512], threads=2),
+    "has gradients": lambda: net.gradients(x, ds.y)[1]["layer1.weight"],
+    "forks": lambda: in_child(lambda: net.predict(x)),
+    "multiplies by NumPy": lambda: x.T @ x,
+}
+found = {what: in_child(call) for what, call in calls.items()}
+print(0 if not any(found.values()) else found)
+""",
     "is of multiprocessing": """
 expected = net.predict(x)
 with multiprocessing.get_context("fork").Pool(2) as pool:
@@ -279,7 +286,6 @@ table = pyarrow.table({"a": x[:, 0], "b": x[:, 1], "y": ds.y})
 pyarrow.parquet.write_table(table, "rows.parquet", row_group_size=100)
 print(in_child(lambda: nn.load("rows.parquet").x))
 """,
-    "multiplies by NumPy": "print(in_child(lambda: x.T @ x))",
 }
 
 

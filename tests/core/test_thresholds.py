@@ -269,7 +269,7 @@ def test_only_training_rows_choose_the_threshold(two):
     """The held-out rows are for the test."""
     assert train("--threshold", "f1", "--holdout", 0.5).code == 0
     net, ds = nn.Network.load("m.bin"), nn.load("two.csv")
-    rows = nn.ds.split_holdout(ds, 0.5, 0)[0]
+    rows = nn.ds.split_rows(ds, 0.5, 0, 0).training
     assert net.threshold == best_threshold("f1", ds.y[rows], net.predict(ds.x[rows])[:, 0])
 
 
@@ -339,7 +339,7 @@ def calibrated_network(data, layers, **more):
     """A network that was trained on some rows and calibrated on the others; (network, what was told, those rows)."""
     net = nn.Network(layers, data.task)
     nn.train(net, data, epochs=30, learning_rate=0.05, holdout=0.5, **more)
-    rows = nn.ds.split_holdout(data, 0.5, 0)[1]
+    rows = nn.ds.split_rows(data, 0.5, 0, 0).holdout
     given = {"holdout": 0.5, "calibrate": "temperature"} | more
     return net, decide_by(net, options_of(net, data, given), *judged(net, data, rows)), rows
 

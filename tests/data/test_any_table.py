@@ -10,8 +10,8 @@ from support.command_line import ONE, run, succeed
 from support.people import ROWS, as_csv, people, train_on_people
 
 import nn
+from nn.data.dataset import TableRows
 from nn.data.loading import load_for
-from nn.data.table_rows import TableRows
 from nn.watch.callbacks import Callback
 
 

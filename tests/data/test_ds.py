@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from support.effort import examples
 from support.tables import failure
 
-from nn.ds import Dataset, check_trainable, load, split_holdout
+from nn.ds import Dataset, check_trainable, load, split_rows
 from nn.utils import DataError, InputNotFound, NnError, UsageError
 
 # ---------------------------------------------------------------- targets
@@ -219,7 +219,7 @@ def classified(counts):
 )
 def test_holdout_takes_the_share_of_every_class_rounded_down(counts, percent, seed):
     ds = classified(counts)
-    train, held = split_holdout(ds, percent / 100, seed)
+    train, _, held = split_rows(ds, percent / 100, 0, seed)
     assert train.dtype == held.dtype == np.int64
     assert sorted([*train, *held]) == list(range(ds.rows))
     assert (np.diff(train) > 0).all() and (np.diff(held) > 0).all()
@@ -228,13 +228,13 @@ def test_holdout_takes_the_share_of_every_class_rounded_down(counts, percent, se
 
 def test_holdout_depends_on_the_seed_alone():
     ds = classified([100, 300])
-    first, again, other = (split_holdout(ds, 0.2, seed)[1].tolist() for seed in (1, 1, 2))
+    first, again, other = (split_rows(ds, 0.2, 0, seed).holdout.tolist() for seed in (1, 1, 2))
     assert first == again != other
     ds = Dataset(np.zeros((10, 1)), np.zeros((10, 1)), "regression")
-    assert len(split_holdout(ds, 0.29, 0)[1]) == 2
+    assert len(split_rows(ds, 0.29, 0, 0).holdout) == 2
     for fraction in (-0.1, 1.0, math.nan):
         with pytest.raises(UsageError, match="--holdout"):
-            split_holdout(ds, fraction, 0)
+            split_rows(ds, fraction, 0, 0)
 
 
 # ---------------------------------------------------------------- real data, memory and time

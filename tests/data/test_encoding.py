@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from nn.data.column import Column
+from nn.data.dataset import TableRows
 from nn.data.encoding import (
     SAMPLE,
     CategoryEncoder,
@@ -16,7 +17,6 @@ from nn.data.encoding import (
     statistics_of,
 )
 from nn.data.kinds import ONE_HOT, RARE, Kind, decide, kind_of
-from nn.data.table_rows import TableRows
 from nn.layers import parse
 from nn.nn_aux import MOST_EDGES, MOST_PIECES
 from nn.settings.flags import BY_NAME
@@ -211,20 +211,6 @@ def test_few_values_of_a_small_table_have_a_slot_each_if_they_come_again(counts,
     assert sorted(encoder.values) == sorted(f"v{i}" for i in range(own))
     assert encoder.shared == (own < len(counts))
     assert encoder.unknown_share == pytest.approx(sum(counts[own:]) / sum(counts))
-
-
-def test_a_category_is_the_same_number_however_a_format_writes_it(caplog):
-    """A float column of Parquet has 1 where CSV has 1.0; leading zeros make another word; exact words come first."""
-    encoding, _ = fitted(a=["1.0"] * 9 + ["2.50"] * 9 + ["7"] * 9 + ["7.0"] * 9 + ["01.0"] * 9)
-    words = ["1.0", "2.50", "7", "7.0", "01.0"]
-    codes = dict(zip(words, encoding.apply(rows_of(a=words), "float32")["codes1"][:, 0].tolist()))
-    assert len(set(codes.values())) == 5
-    others = encoding.apply(rows_of(a=["1", "1.00", "2.5", "7.00", "01", "1x"]), "float32")["codes1"][:, 0].tolist()
-    assert others == [codes["1.0"], codes["1.0"], codes["2.50"], codes["7"], 5, 5]
-    encoding.tell(rows_of(a=["1"] * 50))
-    assert not caplog.records
-    encoding.tell(rows_of(a=["01"] * 50))
-    assert len(caplog.records) == 1
 
 
 def test_gaps_of_a_category_are_a_value_if_they_are_no_rarity():

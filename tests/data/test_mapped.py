@@ -23,7 +23,7 @@ from support.streams import LAYERS, ROWS, SAME, alone, as_csv, numbered_table
 import nn
 from nn.core import random
 from nn.data import records
-from nn.data.source import GrowingRows
+from nn.data.csv_table import GrowingRows
 from nn.nn import Network
 from nn.utils import DataError, OutputError, Stopped, StopRequest, UsageError
 from nn.watch.callbacks import Callback
@@ -69,12 +69,12 @@ def test_rows_are_collected_in_a_file_where_memory_is_short(rows, more, blocks, 
     """From the first block on, from a later one, or when they are joined."""
     left = [True] * blocks
     monkeypatch.setattr(records, "fits", lambda size: bool(left) and left.pop())
-    growing, values = GrowingRows((3,), np.float32, 1000), np.arange(3 * rows, dtype=np.float32).reshape(-1, 3)
+    growing, values = GrowingRows(3, np.float32, 1000), np.arange(3 * rows, dtype=np.float32).reshape(-1, 3)
     for first in range(0, rows, 1000):
         block = growing.new_block()
         some = values[first : first + 1000]
         block[: len(some)] = some
-    joined = growing.joined(rows, more)
+    joined = growing.joined(rows + more)
     assert joined.shape == (rows + more, 3)
     np.testing.assert_array_equal(joined[:rows], values)
     joined[rows:] = 1  # there is room

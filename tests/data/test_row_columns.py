@@ -6,7 +6,7 @@ from support.command_line import ONE, run, succeed
 from support.people import as_csv
 
 import nn
-from nn.ds import split_holdout
+from nn.ds import split_rows
 
 
 def sales(count: int = 200) -> dict[str, list[str]]:
@@ -72,7 +72,7 @@ def test_a_group_is_never_divided_and_a_test_holds_out_the_same(folder):
     (folder / "sales.csv").write_text(as_csv(sales()))
     ds = nn.load("sales.csv", group="seller", drop="sold")
     assert "seller" not in ds.columns
-    training, held = split_holdout(ds, 0.2, 0)
+    training, _, held = split_rows(ds, 0.2, 0, 0)
     assert not {*ds.groups[training]} & {*ds.groups[held]} and len(held)
     flags = ("--group", "seller", "--drop", "sold")
     succeed(*ONE, "--dataset", "sales.csv", "--model", "m.bin", "--epochs", 1, *flags)
@@ -83,7 +83,7 @@ def test_the_last_rows_are_held_out_by_times_that_may_be_dates_as_people_write_t
     columns = sales()
     (folder / "sales.csv").write_text(as_csv(columns))
     ds = nn.load("sales.csv", time="sold")
-    expected, (training, held) = ds.times, split_holdout(ds, 0.2, 0)
+    expected, (training, _, held) = ds.times, split_rows(ds, 0.2, 0, 0)
     assert "sold" not in ds.columns and len(held) == 40 and ds.times[training].max() < ds.times[held].min()
     columns["sold"] = [f"{int(day[5:7])}/{day[8:]}/{day[:4]}" for day in columns["sold"]]
     (folder / "sales.csv").write_text(as_csv(columns))

@@ -6,8 +6,8 @@
     python -m tests.fuzz --target csv FILE...       these inputs again
 
 Each target gets a process of its own. Inputs are guided by coverage where Atheris is installed (pip install atheris),
-and changed at random where it is not; csv-core, the C reader with sanitizers, needs clang with libFuzzer. A finding is
-kept in the current folder as finding-TARGET-...; any finding ends the run with 1.
+and changed at random where it is not. A finding is kept in the current folder as finding-TARGET-...; any finding ends
+the run with 1.
 """
 
 from __future__ import annotations
@@ -19,7 +19,6 @@ import sys
 import time
 from pathlib import Path
 
-from . import c_reader
 from .campaign import Campaign, line_of
 from .targets import TARGETS
 
@@ -27,7 +26,7 @@ from .targets import TARGETS
 def main() -> int:
     """Run the targets that are asked for; print a line for each."""
     given = _options()
-    names = given.target or [*TARGETS, c_reader.NAME]
+    names = given.target or [*TARGETS]
     if given.files:
         return _replay(names[0], given.files)
     seed = random.randrange(2**31) if given.seed is None else given.seed
@@ -46,7 +45,7 @@ def main() -> int:
 
 def _options() -> argparse.Namespace:
     options = argparse.ArgumentParser(prog="python -m tests.fuzz")
-    options.add_argument("--target", action="append", choices=[*TARGETS, c_reader.NAME], help="all without it")
+    options.add_argument("--target", action="append", choices=[*TARGETS], help="all without it")
     options.add_argument("--minutes", type=float, help="of all targets together (1)")
     options.add_argument("--runs", type=int, help="inputs of each target; fewer of one whose inputs take long")
     options.add_argument("--seed", type=int, help="of the changes at random; printed where it is not given")

@@ -12,11 +12,9 @@ import signal
 import subprocess
 import sys
 import threading
-import time
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from . import c_reader
 from .targets import TARGETS, folder_of_inputs
 
 SILENT_SECONDS = 300  # after which a worker hangs; on a busy machine its start alone may take one
@@ -60,8 +58,6 @@ class Campaign:
 
     def run(self, name: str, until: float | None = None) -> Result:
         """Run one target. until: when it ends at the latest, of time.monotonic; an input is read in any case."""
-        if name == c_reader.NAME:
-            return self._run_c_reader(until)
         missing = [name for name in TARGETS[name].needs if not (importlib.util.find_spec(name) or shutil.which(name))]
         if missing:
             return Result(skipped=f"{missing[0]} is not installed")
@@ -109,18 +105,6 @@ class Campaign:
         command += [] if runs is None else ["--runs", str(runs)]
         command += [] if until is None else ["--until", str(until)]
         return command + ([] if self.corpus is None else ["--corpus", str(self.corpus / name)])
-
-    def _run_c_reader(self, until: float | None) -> Result:
-        with folder_of_inputs() as folder:
-            program, why = c_reader.build(folder)
-            if program is None:
-                return Result(skipped=why)
-            seconds = None if until is None else until - time.monotonic()
-            counts = c_reader.run(program, folder, self.seed, self.runs, seconds)
-            result = Result(counts.inputs, counts.seconds, counts.coverage)
-            for file in counts.crashes:
-                _keep(c_reader.NAME, result, counts.told, file)
-            return result
 
 
 def _death(code: int, told: str) -> str:

@@ -10,7 +10,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from fuzz import c_reader, campaign, judge, seeds
+from fuzz import campaign, judge, seeds
 from fuzz.judge import judged
 from fuzz.mutation import mutations
 from fuzz.targets import TARGETS, Target, signed
@@ -135,11 +135,3 @@ def test_a_worker_that_dies_is_a_finding(tmp_path, monkeypatch):
     kept = f"finding-layers-{hashlib.sha256(b'x').hexdigest()[:8]}"
     assert result.findings == 2 * [f"{kept}: ended by SIGSEGV"]
     assert (tmp_path / kept).read_bytes() == b"x"
-
-
-def test_the_c_reader_under_sanitizers(tmp_path):
-    program, why = c_reader.build(tmp_path)
-    if program is None:
-        pytest.skip(why)
-    counts = c_reader.run(program, tmp_path, seed=1, runs=2000, seconds=None)
-    assert counts.inputs >= 2000 and not counts.crashes, counts.told

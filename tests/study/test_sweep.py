@@ -139,7 +139,7 @@ def test_a_line_tells_all_that_was_measured(swept):
 def test_what_cannot_run_is_a_line_that_says_why(swept):
     *_, nowhere, large = sweep.read_results(swept / "r.csv")
     assert "nowhere" in nowhere["status"] and nowhere["batch_ms"] is None
-    assert large["status"].startswith("does not fit: ") and "GB" in large["status"]
+    assert large["status"].startswith("does not fit: ") and "M are left" in large["status"]
     assert large["parameters"] == 51 * 8e5 + 8e5 * (8e5 + 1) + 8e5 + 1
 
 

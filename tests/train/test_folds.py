@@ -273,7 +273,7 @@ def test_folds_go_forward_in_time(grouped):
 
 
 FEW = [  # rows that cannot be divided into four folds: their classes, and groups or times
-    (np.arange(400) < 3, {}, "class b has 3 rows"),
+    (np.arange(400) < 3, {}, r"rows of class b \(3\)"),
     (None, {"groups": np.arange(400) % 3}, "3 groups"),
     (None, {"times": np.zeros(400)}, "too few times"),
     (np.arange(400) < 10, {"groups": np.arange(400) // 10}, "no row of class b"),

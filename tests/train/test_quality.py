@@ -40,7 +40,8 @@ def test_credit_card_fraud_with_defaults(shared, tmp_path):
         model = tmp_path / f"{seed}.bin"
         trained = figures("--train", "--dataset", rows, "--model", model, "--seed", seed, "--threshold", "f1")
         seconds.append(trained["seconds"])
-        peer.append(seconds_of_one_network_of_scikit_learn(rows, seed))
+        if seed % 2 == 0:
+            peer.append(seconds_of_one_network_of_scikit_learn(rows, seed))
         report = figures("--test", "--dataset", held_out, "--model", model)
         assert report["threshold"] == trained["threshold"] != 0.5
         decided.append(report["f1"])

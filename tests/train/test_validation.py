@@ -312,10 +312,10 @@ def test_what_cannot_be_is_told_in_one_line(flags, words, bad_files, monkeypatch
 @pytest.mark.parametrize(
     ("flag", "value", "words"),
     [
-        ("weight", "-1", "column extra, row 5: --weight: found -1, expected a finite number, 0 or above; correct it"),
-        ("weight", "", "column extra, row 5: --weight: found a gap, expected a finite number, 0 or above; correct it"),
+        ("weight", "-1", "row 5, column extra: found -1, expected a finite number, 0 or above for --weight; correct"),
+        ("weight", "", "row 5, column extra: found a gap, expected a finite number, 0 or above for --weight"),
         ("weight", "inf", 'row 5, column extra: found "inf", expected a finite number'),
-        ("time", "", "column extra, row 5: --time: found a gap, expected a time; correct it or remove the row"),
+        ("time", "", "row 5, column extra: found a gap, expected a number or a date for --time; correct it or"),
     ],
 )
 def test_a_weight_or_time_of_a_file_that_cannot_be_is_named_by_its_line(flag, value, words, folder):

@@ -40,7 +40,7 @@ class Vocabulary:
         known: set[str] = set()
         for encoder in encoders:
             if isinstance(encoder, CategoryEncoder):
-                known.update(encoder.spellings())
+                known.update(word for word in encoder.values if word is not None)
             else:
                 known.update(YES_NO if self.any_case else (way for word in YES_NO for way in spellings(word)))
         placed = sorted((form, word) for word in known for form in in_bytes(word))

@@ -206,7 +206,7 @@ class TableInputs:
 
     def _category(self, column: str, encoder: CategoryEncoder) -> str:
         """Return the code of each row (rows,)."""
-        words = encoder.spellings()
+        words = [word for word in encoder.values if word is not None]
         every = Column("text", np.array([*range(len(words) + 1), -1]), [*words, UNSEEN])
         *codes, other, gap = encoder.encode(every)[0].tolist()
         known = dict(zip(words, codes, strict=True))
