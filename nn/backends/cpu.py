@@ -462,7 +462,6 @@ class CpuPack:
         return [struct.loss for struct in structs]
 
     def _block(self, jobs: Sequence[PackJob]) -> int:
-        """Return the rows that a thread takes forward at a time."""
         return min(max((len(job.rows) for job in jobs), default=1), self._engine._block_rows)
 
     def _structs(self, jobs: Sequence[PackJob]):

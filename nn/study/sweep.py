@@ -234,7 +234,6 @@ def _combinations(part: dict, most: int) -> Iterable[dict]:
 
 
 def _check_data(data: dict) -> None:
-    """Raise UsageError for what `data` of a plan cannot be."""
     if not isinstance(data, dict):
         raise UsageError("data: expected an object with path, series or clouds")
     _check_keys(data, DATA_KEYS, "data: ")

@@ -90,7 +90,6 @@ def pools_too(ws: Workspace, node: LayerNode | None) -> bool:
 
 
 def _tiles(ws: Workspace, shape: tuple[int, int, int]) -> int:
-    """Return the tiles of a batch's outputs of that shape."""
     return ws.rows * -(-shape[1] // 2) * -(-shape[2] // 2)
 
 

@@ -338,7 +338,6 @@ class Memory:
         }
 
     def bytes(self) -> int:
-        """Return the bytes for each network."""
         return sum(map(whole_lines, self.values.values())) * self.dtype.itemsize
 
     def give(self, control: np.ndarray) -> dict:
@@ -442,5 +441,4 @@ class Orders:
 
 
 def shuffle_source() -> str:
-    """Return CUDA source of the kernel that draws orders."""
     return PRELUDE + f"enum {{ STREAM_SHUFFLE = {STREAM_SHUFFLE} }};\n" + sources("common", "shuffle")
