@@ -91,7 +91,7 @@ def compare_command(flags) -> None:
     if flags.report:
         check_report(flags.report, *paths, flags.dataset)
     nets = [Network.of_file(path, **keywords(flags, "engine")) for path in paths]
-    parts = [_rows(flags, net, path) for net, path in zip(nets, paths, strict=True)]
+    parts = [_rows_of(flags, net, path) for net, path in zip(nets, paths, strict=True)]
     datasets, scores, abouts = zip(*parts, strict=True)
     say_run(flags, nets[0], console.about(datasets[0], abouts[0]))
     result = compared(nets, datasets, paths, scores, seed=flags.seed or 0)
@@ -105,7 +105,7 @@ def compare_command(flags) -> None:
         tables.comparison_report(result)
 
 
-def _rows(flags, net, path: str):
+def _rows_of(flags, net, path: str):
     """Return (rows, their scores where they are out of fold, the word for them)."""
     from ..train.folds import out_of_fold
 
@@ -144,7 +144,7 @@ def explain_command(flags) -> None:
     known = out_of_fold(net, ds) if flags.report and is_out_of_fold else None
     write_page(flags, net, ds, about, found=known, important=important)
     if flags.output:
-        result |= {"contributions": flags.output, "error": _write(flags, net, ds.x, background)}
+        result |= {"contributions": flags.output, "error": _write_contributions(flags, net, ds.x, background)}
     if flags.json:
         print_json(result)
         return
@@ -155,7 +155,7 @@ def explain_command(flags) -> None:
         say(f"{flags.output}: contributions of {len(background)} background rows' difference, {exact}")
 
 
-def _write(flags, net, x, background) -> float:
+def _write_contributions(flags, net, x, background) -> float:
     """Write row, base, columns and value of each row, of several outputs a line for each; return the error."""
     from ..test.shapley import Explainer
     from .predictions import write_table
