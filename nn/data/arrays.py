@@ -96,7 +96,7 @@ def npy(path: str) -> Opened:
             raise DataError(f"{path}: damaged NPY file ({' '.join(str(error).split())}); write it again") from error
     rows, columns = array.shape
     block = lambda place: array_block(array[:, place])  # noqa: E731
-    return Opened(None, rows, lambda _places: iter([(rows, block)]), columns, row_word="index", first_row=0)
+    return Opened(None, rows, lambda _places: iter([(rows, block)]), columns)
 
 
 def _numpy_array(file, most: int, place: str, kinds: str, axes: int | None = None) -> np.ndarray:

@@ -363,12 +363,12 @@ class CsvReader:
         self._head, csv = head, self._csv
         csv.separator, csv.point = head.separator.encode(), (head.point or ".").encode()
         csv.first_line, csv.line = head.first_line, 0
-        self._spans.append(Span(self.rows, head.first_line, 1, head.path if self._several else None))
+        self._spans.append(Span(self.rows, head.first_line, head.path if self._several else None))
 
     def _end_span(self) -> None:
         for span in self._spans[-1:]:
             rows = self.rows - span.at
-            span.has_blank_lines = rows > 0 and self._csv.row_line != span.line + rows - 1
+            span.has_lines = rows == 0 or self._csv.row_line == span.line + rows - 1
 
     def read_blocks(self, blocks: Iterable[bytes]) -> None:
         """Take in a file, or a piece of it. Raises DataError."""
@@ -508,7 +508,7 @@ def _joined(pieces: list[Rows], pool: ThreadPoolExecutor) -> Rows | None:
         rows.arrays.clear()
         rows.columns.clear()  # and the memory of both
     line = first.spans[0].line
-    first.spans = [Span(0, line, 1, has_blank_lines=last_line != line + first.count - 1)]
+    first.spans = [Span(0, line, has_lines=last_line == line + first.count - 1)]
     first.point_columns()
     return first
 

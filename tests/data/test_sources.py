@@ -180,7 +180,7 @@ def test_rows_are_called_by_file_and_number(tmp_path):
         np.save(tmp_path / f"{name}.npy", frame.to_numpy())
     assert read(frame).row(1) == "data row 2"
     assert read(tmp_path / "*.parquet").row(3) == f"data row 2 of {tmp_path}/2.parquet"
-    assert read(tmp_path / "*.npy").row(3) == f"index 1 of {tmp_path}/2.npy"
+    assert read(tmp_path / "*.npy").row(3) == f"data row 2 of {tmp_path}/2.npy"
     assert open_frame(frame).column(1) == "column y" and opened(tmp_path / "1.npy").column(1) == "column 1 of 2"
 
 
