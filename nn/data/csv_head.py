@@ -5,10 +5,10 @@ from __future__ import annotations
 import math
 import re
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from itertools import islice
+from itertools import islice, pairwise
 from typing import NamedTuple
 
 import numpy as np
@@ -34,8 +34,9 @@ _BLANK = " "  # or several, or tabs; tried where none of the others but tab sepa
 _PLACE = np.dtype([("start", "i8"), ("stop", "i8"), ("doubled", "i4"), ("is_number", "i4")])  # struct csv_place
 _NO_PLACES = np.empty(0, _PLACE)
 _ROW = np.dtype([("line", "i8"), ("fields", "i8")])  # struct csv_row
+_WHOLE = re.compile(r"\d{1,18}", re.ASCII)
 _LEAST_NAMES = 3  # numbers that are taken for names where they count the columns
-_MANY_COLUMNS = 8  # whose numbers do not count by chance
+_MANY_COLUMNS = 8  # whose numbers do not ascend by chance
 _LEAST_BELOW = 3  # rows below a second header
 _HEAD_ROWS = 100  # looked at, to tell a header
 _HEAD_FIELDS = 30_000  # looked at, but for the first two rows, which are whole
@@ -312,16 +313,11 @@ def _are_names(rows: FirstRows) -> bool:
     """Return whether the first row is unlike the rows below it, as names are.
 
     Names are texts above numbers, dates or yes/no words, and half as much tells a word that does not come again below
-    where others do. Each number above numbers tells against it. Numbers that count the columns, as pandas calls columns
-    without names, are names above texts or fractions, or if they are many.
+    where others do. A number above numbers tells against it, several that ascend as one.
     """
     columns = list(zip(rows.rows[0], rows.columns_below(), strict=True))
-    filled = [below for _, below in columns if below.kind]
-    are_no_counts = (below.kind != "number" or all("." in word for word in below.words) for below in filled)
-    if len(columns) >= _LEAST_NAMES and _count([cell.text for cell, _ in columns]):
-        is_first = len(columns) >= _MANY_COLUMNS and not _count([cell.text for cell in rows.rows[1]])
-        if is_first or any(are_no_counts):
-            return True
+    if _are_numbered(columns):
+        return True
     known = [(cell, below) for cell, below in columns if cell.text not in GAPS and re.search(r"\w", cell.text)]
     evidence = 0.0 if any(cell.kind == "number" for cell, _ in known) else 0.25
     for cell, below in known:
@@ -331,12 +327,31 @@ def _are_names(rows: FirstRows) -> bool:
         elif below.kind and cell.kind != "number":
             evidence += -1.0 if cell.kind == below.kind else 1.0
     above = [cell.text for cell, below in columns if cell.kind == "number" and below.kind == "number"]
-    return evidence > (0.9 * bool(above) if _count(above) else len(above))
+    return evidence > (0.9 * bool(above) if _count(above) else min(1, len(above)) if _ascend(above) else len(above))
+
+
+def _are_numbered(columns: list[tuple[Cell, ColumnBelow]]) -> bool:
+    """Return whether numbers name the columns: they count them, above texts or fractions, as pandas names columns
+    without names; or they are many and ascend, as years do, and the row below does not."""
+    texts = [cell.text for cell, _ in columns]
+    filled = [below for _, below in columns if below.kind]
+    are_no_counts = (below.kind != "number" or all("." in word for word in below.words) for below in filled)
+    if len(texts) >= _LEAST_NAMES and _count(texts) and any(are_no_counts):
+        return True
+    pairs = ((cell, below) for cell, below in columns if "number" == cell.kind == below.kind)
+    numbers = [(cell.text, below.cells[0].text) for cell, below in pairs]
+    own, others = zip(*numbers, strict=True) if numbers else ((), ())
+    return len(numbers) >= _MANY_COLUMNS and _ascend(own) and not _ascend(others)
 
 
 def _count(texts: list[str]) -> bool:
     """Return whether texts are 0, 1, 2, ... or 1, 2, 3, ..."""
     return any(texts == list(map(str, range(start, start + len(texts)))) for start in (0, 1))
+
+
+def _ascend(texts: Sequence[str]) -> bool:
+    """Return whether texts are whole numbers, each larger than the one before."""
+    return all(map(_WHOLE.fullmatch, texts)) and all(int(one) < int(other) for one, other in pairwise(texts))
 
 
 def _is_second_header(rows: FirstRows) -> bool:
