@@ -32,10 +32,7 @@
 #include "seq/dropout.c"
 #include "seq/waves.c"
 #endif
-#include "dropout.c"
-#include "pad.c"
-#include "flatten.c"
-#include "activation.c"
+#include "plain.c"
 #include "embedding.c"
 
 /* ---- a network, and one batch through it ---- */

@@ -246,14 +246,10 @@ static int embedding_gradient(layer *l, const real *dz, const real *x, const bat
 
 static int64_t embedding_weights(const nn_layer *spec) { return row_stride(all_table_values(spec)); }
 
-static void embedding_import(const layer *l, real *to, const real *weight)
+/* In and out: the core keeps them as the caller does. */
+static void embedding_copy(const layer *l, real *to, const real *from)
 {
-    memcpy(to, weight, (size_t)all_table_values(&l->spec) * sizeof(real));
-}
-
-static void embedding_export(const layer *l, real *weight, const real *from)
-{
-    memcpy(weight, from, (size_t)all_table_values(&l->spec) * sizeof(real));
+    memcpy(to, from, (size_t)all_table_values(&l->spec) * sizeof(real));
 }
 
 /* Those from the first table or wave to the last. */
@@ -283,7 +279,7 @@ static const char *embedding_route(const nn_layer *spec, pass_kind pass, const b
 static const layer_kind embedding_kind = {
     .forward = embedding_forward, .backward_input = embedding_backward_input, .flops = embedding_flops,
     .parameters = {
-        .size = embedding_weights, .import = embedding_import, .export = embedding_export,
+        .size = embedding_weights, .import = embedding_copy, .export = embedding_copy,
         .gradient = embedding_gradient,
     },
 #ifndef NN_FAST

@@ -3,14 +3,10 @@
 
 /* ---- weights ---- */
 
-static void weights_in(const layer *l, real *to, const real *weight)
+/* In and out. */
+static void weights_copy(const layer *l, real *to, const real *from)
 {
-    memcpy(to, weight, (size_t)l->weight_size * sizeof(real));
-}
-
-static void weights_out(const layer *l, real *weight, const real *from)
-{
-    memcpy(weight, from, (size_t)l->weight_size * sizeof(real));
+    memcpy(to, from, (size_t)l->weight_size * sizeof(real));
 }
 
 /* (out, in, kh, kw) */

@@ -327,7 +327,7 @@ static const char *conv_route(const nn_layer *spec, pass_kind kind, const batch 
 static const layer_kind conv_kind = {
     .forward = conv_forward, .backward_input = conv_backward_input, .flops = conv_flops,
     .parameters = {
-        .size = conv_weights, .import = weights_in, .export = weights_out, .gradient = conv_gradient,
+        .size = conv_weights, .import = weights_copy, .export = weights_copy, .gradient = conv_gradient,
     },
     .memory = {.workspace = conv_workspace, .scratch = conv_scratch, .shared_scratch = conv_shared_scratch},
     .fast = {

@@ -1,4 +1,4 @@
-/* dropout.c - rows of ../dropout.c with many Philox blocks at a time. The mask has channels first; it is transposed
+/* dropout.c - rows of ../plain.c with many Philox blocks at a time. The mask has channels first; it is transposed
  * before it is applied.
  */
 #include "../core.h"

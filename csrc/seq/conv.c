@@ -156,7 +156,7 @@ static int conv_gradient(layer *l, const real *dz, const real *x, const batch *b
 static const layer_kind conv_kind = {
     .forward = conv_forward, .backward_input = conv_backward_input, .flops = conv_flops,
     .parameters = {
-        .size = conv_weights, .import = weights_in, .export = weights_out, .gradient = conv_gradient,
+        .size = conv_weights, .import = weights_copy, .export = weights_copy, .gradient = conv_gradient,
     },
     .memory = {.workspace = conv_workspace},
 };

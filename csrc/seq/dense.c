@@ -76,7 +76,7 @@ static int dense_gradient(layer *l, const real *dz, const real *x, const batch *
 static const layer_kind dense_kind = {
     .forward = dense_forward, .backward_input = dense_backward_input, .flops = dense_flops,
     .parameters = {
-        .size = dense_weights, .import = weights_in, .export = weights_out, .gradient = dense_gradient,
+        .size = dense_weights, .import = weights_copy, .export = weights_copy, .gradient = dense_gradient,
     },
     .memory = {.workspace = dense_workspace},
 };

@@ -1,4 +1,4 @@
-/* dropout.c - rows of ../dropout.c, value by value. */
+/* dropout.c - rows of ../plain.c, value by value. */
 #include "../core.h"
 
 static int64_t dropout_scratch(const nn_layer *spec, int64_t n)

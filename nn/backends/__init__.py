@@ -2,8 +2,8 @@
 
     engine.py   Engine and Pack: the interfaces; EpochSettings, PackJob, TimedStep
     cpu.py      seq and omp: the C core
-    member.py   an Engine for one member of a pack, here or on another rank; data that several devices compute with
-    turns.py    the pack of an engine that gains nothing from several networks at once
+    member.py   the pack of an engine that gains nothing from several networks at once; an Engine for one member of a
+                pack, here or on another rank; data that several devices compute with
     mpi.py      ranks of seq and omp
     cuda/       cuda and cudnn: one GPU or several
     auto.py     which backend `auto` stands for

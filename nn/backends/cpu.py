@@ -19,7 +19,7 @@ from ..core.random import STREAM_SHUFFLE
 from ..core.records import check_rows, counts_of
 from ..utils import NnError, check_threads, default_threads, processor_name
 from .engine import EpochSettings, Pack, PackJob, Progress, TimedStep
-from .turns import Turns
+from .member import Turns
 
 LEAST_ROWS = 256  # of vectors that each thread predicts at a time: copying large weights must pay
 BLOCK_BYTES = 1 << 20  # of activations, in a block of rows that is predicted at a time: they stay in the cache
@@ -462,7 +462,6 @@ class CpuPack:
         return [struct.loss for struct in structs]
 
     def _block(self, jobs: Sequence[PackJob]) -> int:
-        """Return the rows that a thread takes forward at a time."""
         return min(max((len(job.rows) for job in jobs), default=1), self._engine._block_rows)
 
     def _structs(self, jobs: Sequence[PackJob]):

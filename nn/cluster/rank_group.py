@@ -26,7 +26,6 @@ class RankGroup:
         return [value]
 
     def any(self, flag: bool) -> bool:
-        """Return True if the flag is true on any rank."""
         return any(self.gather(bool(flag)))
 
     def sum(self, x: float) -> float:

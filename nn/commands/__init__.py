@@ -1,9 +1,7 @@
 """The commands of `nn`: one function for each mode.
 
     train.py        --train: load, choose or train, write the model; what a signal leaves behind
-    use.py          --test, --predict, --info, --export: uses of a model
-    compare.py      --compare: two models on the same rows
-    explain.py      --explain: columns that matter, contributions to predictions
+    use.py          --test, --predict, --compare, --explain, --info, --export: uses of a model
     study.py        --bench, --sweep, --plot
     predictions.py  the table that --predict writes
     common.py       shared by several commands
@@ -37,8 +35,8 @@ COMMANDS = {
         Command("train", "train", ("dataset",)),  # and model, but for --folds
         Command("test", "use", ("model",)),
         Command("predict", "use", ("model", "dataset")),
-        Command("explain", "explain", ("model",)),
-        Command("compare", "compare"),
+        Command("explain", "use", ("model",)),
+        Command("compare", "use"),
         Command("sweep", "study", ("output",)),
         Command("plot", "study", ("output",)),
         Command("info", "use"),

@@ -1,18 +1,21 @@
-"""--test, --predict, --info and --export: the uses of a model file."""
+"""--test, --predict, --compare, --explain, --info and --export: the uses of a model file."""
 
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
 
 from ..layers import describe, to_spec
 from ..layers import parse as parse_layers
 from ..nn_aux import TASKS
-from ..settings.flags import given_values
+from ..settings.flags import given_values, keywords
 from ..settings.values import check_is_number
 from ..terminal import console, tables
 from ..terminal.figures import layers_of
 from ..utils import UsageError, check_writable, counted, is_stream, printable, say
 from .common import LAYOUT, check_apart, check_report, load_network, print_json, say_run, unseen_rows, write_page
+
+BLOCK = 256  # rows explained at a time
 
 
 def test_command(flags) -> None:
@@ -74,6 +77,105 @@ def predict_command(flags) -> None:
         _fit_scaling(flags, net, ds)
     say_run(flags, net, printable(f"{short_name(flags.dataset)}: predicted by {flags.model}"))
     write_table(flags.output, prediction_table(net, ds, flags.threshold))
+
+
+def compare_command(flags) -> None:
+    """Print the metrics of two models side by side, the interval of their difference, and which is better."""
+    from ..data.kinds import split_names
+    from ..nn import Network
+    from ..test.compare import compared
+
+    paths = split_names(flags.compare)
+    if len(paths) != 2 or paths[0] == paths[1]:
+        raise UsageError(f"--compare {flags.compare}: expected two model files, A,B")
+    if flags.report:
+        check_report(flags.report, *paths, flags.dataset)
+    nets = [Network.of_file(path, **keywords(flags, "engine")) for path in paths]
+    parts = [_rows_of(flags, net, path) for net, path in zip(nets, paths, strict=True)]
+    datasets, scores, abouts = zip(*parts, strict=True)
+    say_run(flags, nets[0], console.about(datasets[0], abouts[0]))
+    result = compared(nets, datasets, paths, scores, seed=flags.seed or 0)
+    if flags.report:
+        from ..study import model_page, page
+
+        page.write(flags.report, model_page.of_comparison(result))
+    if flags.json:
+        print_json(result)
+    else:
+        tables.comparison_report(result)
+
+
+def _rows_of(flags, net, path: str):
+    """Return (rows, their scores where they are out of fold, the word for them)."""
+    from ..train.folds import out_of_fold
+
+    ds, is_out_of_fold, about = unseen_rows(flags, net, path)
+    if not is_out_of_fold:
+        return ds, None, about
+    rows, _, scores = out_of_fold(net, ds)
+    return ds.of_rows(rows), scores, about
+
+
+def explain_command(flags) -> None:
+    """Print the importance of the raw columns of --model; write the contributions to each prediction to --output."""
+    if flags.output:
+        for read in filter(None, (flags.dataset, flags.model, flags.background)):
+            check_apart(read, flags.output)
+        check_writable(flags.output, stream=True)
+    if flags.report:
+        check_report(flags.report, flags.dataset, flags.model, flags.background, flags.output)
+    net = load_network(flags)
+
+    from ..test.importance import curves, importance
+    from ..test.shapley import background_rows
+    from ..train.folds import out_of_fold, unseen_parts
+
+    background = background_rows(net, flags.background, flags.seed or 0, flags.model) if flags.output else None
+    ds, is_out_of_fold, about = unseen_rows(flags, net, flags.model, labelled=not flags.output)
+    parts = unseen_parts(net, ds) if is_out_of_fold else None
+    say_run(flags, net, console.about(ds, about))
+    result: dict = {}
+    if ds.y is not None:
+        found = importance(
+            net, ds, metric_name=flags.monitor, group_columns=flags.group_columns, seed=flags.seed or 0, parts=parts
+        )
+        result = {"importance": vars(found), "curves": curves(net, ds.x, found.names)}
+    important = (found, result["curves"]) if result else None
+    known = out_of_fold(net, ds) if flags.report and is_out_of_fold else None
+    write_page(flags, net, ds, about, found=known, important=important)
+    if flags.output:
+        result |= {"contributions": flags.output, "error": _write_contributions(flags, net, ds.x, background)}
+    if flags.json:
+        print_json(result)
+        return
+    if "importance" in result:
+        tables.importance_report(result["importance"], result["curves"], net)
+    if flags.output and not flags.quiet:
+        exact = "exact" if result["error"] == 0 else f"within {result['error']:.2g} (a standard deviation)"
+        say(f"{flags.output}: contributions of {len(background)} background rows' difference, {exact}")
+
+
+def _write_contributions(flags, net, x, background) -> float:
+    """Write row, base, columns and value of each row, of several outputs a line for each; return the error."""
+    from ..test.shapley import Explainer
+    from .predictions import write_table
+
+    explainer = Explainer(net, background, len(x), exact=flags.exact, seed=flags.seed or 0)
+
+    def lines() -> Iterator[list]:
+        for first in range(0, len(x), BLOCK):
+            found = explainer.explain(x[first : first + BLOCK])
+            several = found.values.ndim == 3
+            if not first:
+                yield ["row", *["class" if net.classes else "target"] * several, "base", *found.feature_names, "value"]
+            for row, (values, base) in enumerate(zip(found.values, found.base_values, strict=True), start=first):
+                for k, name in enumerate(found.output_names if several else [""]):
+                    own, start = (values[:, k], base[k]) if several else (values, base)
+                    numbers = map(repr, [float(start), *own.tolist(), float(start + own.sum())])
+                    yield [row, *[name] * several, *numbers]
+
+    write_table(flags.output, lines())
+    return explainer.error
 
 
 def export_command(flags) -> None:

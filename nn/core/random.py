@@ -14,7 +14,7 @@ import numpy as np
 from . import extension
 
 # Streams of the one generator (Philox, key = seed), in word 2 of its counter. Dropout masks have the step there,
-# which stays below these, and the layer in word 3 (csrc/dropout.c); moved images have 2^32 - 1 there (csrc/pass.c).
+# which stays below these, and the layer in word 3 (csrc/plain.c); moved images have 2^32 - 1 there (csrc/pass.c).
 STREAM_WEIGHTS = 0x57000000  # + index of the layer
 STREAM_FREQUENCIES = 0x50000000  # of the waves of layer 0
 STREAM_SHUFFLE = 0x53000000  # of all rows or blocks, the epoch in word 3; + 1 + place of some blocks: of their rows

@@ -13,7 +13,7 @@ import json
 import math
 import os
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
 from functools import partial
@@ -97,18 +97,6 @@ class RunFacts(NamedTuple):
     config: dict  # the flags that change numbers
     data_sha256: str
     engine: str  # backend and instruction set, which decide the bits too
-
-
-class MemberFacts(NamedTuple):
-    """Facts that the state of a network of a run must fit."""
-
-    epochs: int
-    batch: int  # rows
-    rows: int  # of an epoch
-    holdout: int  # rows that judge an epoch
-    vectors: dict[str, tuple[np.dtype, int]]  # type and length of the parameters and the moments in use
-    monitored: bool = False  # a metric is kept of each epoch
-    refit_rows: int | None = None  # of an epoch of the refit; None: there is none
 
 
 State = tuple[dict, dict[str, np.ndarray]]  # of a network: where it stands, COUNTS, and its arrays
@@ -265,24 +253,29 @@ class Checkpoint:
                 raise self.damaged(f"`members` has no entry for member {number}")
         return [there and (there, found) for there, found in zip(counts, own.values(), strict=True)]
 
-    def position_of(self, state: State, member: MemberFacts, fresh: Position) -> tuple[Position, dict[str, np.ndarray]]:
+    def position_of(
+        self, state: State, fresh: Position, vectors: Mapping[str, tuple[np.dtype, int]], epochs: int, batch: int,
+        rows: int, *, judged: bool, monitored: bool, refit_rows: int | None,
+    ) -> tuple[Position, dict[str, np.ndarray]]:  # fmt: skip
         """Return (position, vectors) that a state stands for, everything checked: C must get no number out of range.
 
-        fresh: the position at the beginning. Raises DataError for names, types, shapes or counts that do not fit.
+        fresh: the position at the beginning. vectors: type and length of the parameters and the moments in use. batch:
+        rows. rows: of an epoch, of the refit refit_rows (None: there is none). judged: a loss of other rows is kept of
+        each epoch; monitored: a metric. Raises DataError for names, types, shapes or counts that do not fit.
         """
         counts, arrays = state
-        number, epochs, batch, rows = np.dtype(np.float64), member.epochs, member.batch, member.rows
+        number = np.dtype(np.float64)
         epoch, row, step = (counts[name] for name in COUNTS)
-        wanted = {name: (dtype, (length,)) for name, (dtype, length) in member.vectors.items()}
+        wanted = {name: (dtype, (length,)) for name, (dtype, length) in vectors.items()}
         wanted |= {name: (number, (1,)) for name in _SCALARS} | {name: (number, (epoch,)) for name in _LISTS}
         is_refit = any(name.startswith(_FIRST) for name in arrays)
         if is_refit:
-            rows = member.refit_rows
+            rows = refit_rows
             before = arrays.get(f"{_FIRST}losses", np.zeros(0)).shape
             wanted |= {_FIRST + name: (number, before) for name in _LISTS}
         if rows is None or (is_refit and not 0 < before[0] <= epochs):
             raise self.damaged("it is of a refit that this run does not have")
-        for name, is_kept in {"val_losses": member.holdout, "val_metrics": member.monitored}.items():
+        for name, is_kept in {"val_losses": judged, "val_metrics": monitored}.items():
             if is_refit or not is_kept:
                 wanted[name] = (number, (0,))
         wanted |= {_ORDER + name: (array.dtype, array.shape) for name, array in fresh.order.items()}
@@ -295,7 +288,7 @@ class Checkpoint:
             raise self.damaged(f"epoch {epoch}, row {row} is not a position in this run")
         if step != epoch * -(-rows // batch) + -(-row // batch):
             raise self.damaged(f"batch {step} is not at epoch {epoch}, row {row}")
-        return Position.of(counts, arrays), {name: arrays[name] for name in member.vectors}
+        return Position.of(counts, arrays), {name: arrays[name] for name in vectors}
 
 
 def _check_facts(path: str, facts: dict) -> None:

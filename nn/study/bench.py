@@ -89,7 +89,6 @@ class TrainStepCase:
 
     @property
     def per(self) -> str:
-        """Return what a time is told of."""
         return "batch" if self.networks == 1 else "batch and network"
 
     @property
@@ -135,7 +134,6 @@ class TrainStepCase:
         )
 
     def data(self) -> tuple[np.ndarray, np.ndarray]:
-        """Return the data set: see Model.data."""
         return self.model.data(self.rows, self.dtype)
 
 
@@ -152,11 +150,9 @@ class Forward:
 
     @property
     def operations(self) -> float:
-        """Return the multiplications and additions of a pass."""
         return 2.0 * self.rows * sum(map(multiplications, self.model.network(self.dtype).layers))
 
     def start(self, backend: str, threads: int | None = None) -> PreparedCase:
-        """Prepare a prediction."""
         net = self.model.network(self.dtype, backend, threads)
         x, _ = self.model.data(self.rows, self.dtype)
         return PreparedCase(timed(lambda: net.predict(x)), net.engine.threads_for(self.rows), net)
@@ -177,7 +173,6 @@ class Product:
 
     @property
     def operations(self) -> float:
-        """Return the number of multiplications and additions."""
         return 2.0 * self.m * self.n * self.k
 
     def factors(self) -> tuple[np.ndarray, np.ndarray]:
@@ -191,7 +186,6 @@ class Product:
         )
 
     def start(self, backend: str, threads: int | None = None) -> PreparedCase:
-        """Prepare a product."""
         a, b = self.factors()
         threads = (threads or default_threads()) if TRAITS[backend].threaded else 1
         return PreparedCase(timed(lambda: matmul(a, b, backend=backend, threads=threads)), threads)

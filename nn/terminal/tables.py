@@ -75,7 +75,6 @@ def _plain_table(headers, rows, title, left):
 
 
 def facts(pairs: dict[str, str], title: str = "") -> None:
-    """Print names and values, one a line."""
     table(["", ""], list(pairs.items()), title, left=2)
 
 

@@ -16,7 +16,7 @@ from ..cluster import RankGroup
 from ..core.metrics import metric
 from ..core.random import GlibcOrder, PhiloxOrder
 from ..data.splits import Split
-from ..files.checkpoint import COUNTS, Checkpoint, MemberFacts, Position, State
+from ..files.checkpoint import COUNTS, Checkpoint, Position, State
 from ..nn import Network
 from ..settings.flags import DEFAULTS
 from ..utils import NnError, Stopped, StopRequest, UsageError
@@ -111,16 +111,12 @@ class Member:
     def resume(self, checkpoint: Checkpoint, state: State) -> None:
         """Go on from a state of a checkpoint. Raises DataError for one that cannot be."""
         net = self.net
-        facts = MemberFacts(
-            epochs=self.options.epochs,
-            batch=self.options.batch_number,
-            rows=self.epoch_rows(),
-            holdout=self.rows.judged_count,
-            vectors={name: (np.dtype(net.dtype), net.parameter_count) for name in self._vectors()},
-            monitored=self.monitor is not None,
+        wanted = {name: (np.dtype(net.dtype), net.parameter_count) for name in self._vectors()}
+        self.at, vectors = checkpoint.position_of(
+            state, self.at, wanted, self.options.epochs, self.options.batch_number, self.epoch_rows(),
+            judged=self.rows.judged_count > 0, monitored=self.monitor is not None,
             refit_rows=self.rows.count + self.rows.judged_count if self.options.refit else None,
-        )
-        self.at, vectors = checkpoint.position_of(state, facts, self.at)
+        )  # fmt: skip
         try:
             self.order.restore(self.at.order)
         except ValueError as error:

@@ -90,7 +90,6 @@ class TrainingRows:
         return len(self.judged)
 
     def release(self) -> None:
-        """Free what the engine computes with, when training is over."""
         self.loaded = self.judged_loaded = None
 
     def decisive(self) -> tuple[Dataset, np.ndarray, bool]:

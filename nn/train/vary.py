@@ -72,7 +72,6 @@ class Choice:
     values: tuple
 
     def at(self, share: float):
-        """Return the value at a share, 0 to below 1."""
         return self.values[int(share * len(self.values))]
 
 

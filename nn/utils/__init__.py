@@ -3,10 +3,8 @@
     errors.py        NnError and its kinds, with the exit codes of the command line
     signals.py       Stopped, Interrupted, StopRequest; moments at which signals wait
     messages.py      one line to a person: printable, not too long, told once
-    output_files.py  atomic_file and its like: a file is the old one or the new one, whole; streams
-    locks.py         sole_writer: one process at a time writes a file
-    limits.py        limits on addresses and processes: what would end the process is asked for first
-    machine.py       processor, cores, memory
+    output_files.py  atomic_file and its like: a file is the old one or the new one, whole; streams; sole_writer
+    machine.py       processor, cores, memory; limits on addresses and processes
     packages.py      the packages that some parts need, and how to install them
 
 Imports: nothing. Imported by: core, cluster, layers, settings, data, files, backends, nn, matrix, watch, test, train,
@@ -29,18 +27,22 @@ from .errors import (
     speaking_of_flags,
     spoken,
 )
-from .limits import (
+from .machine import (
     MORE_THREADS,
     NO_ROOM_TO_LOAD,
+    available_memory,
     check_room_to_load,
     check_threads,
+    default_threads,
     give_back_memory,
     has_address_limit,
     is_for_want_of_memory,
+    memory_left,
+    own_bytes,
+    processor_name,
+    resident_bytes,
     spare_addresses,
 )
-from .locks import release_locks, sole_writer
-from .machine import available_memory, default_threads, memory_left, own_bytes, processor_name, resident_bytes
 from .messages import LONGEST_LINE, closest, counted, cut_line, listed, log, os_reason, printable, say, show, told_once
 from .output_files import (
     alone_in,
@@ -54,7 +56,9 @@ from .output_files import (
     locked,
     open_file,
     open_stream,
+    release_locks,
     sha256_file,
+    sole_writer,
     stream_or_file,
     wait_for_lock,
     writing,

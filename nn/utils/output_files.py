@@ -1,4 +1,5 @@
-"""Files that are written whole or not at all; devices, pipes and open files that are written as they are."""
+"""Files that are written whole or not at all, by one process at a time; devices, pipes and open files that are written
+as they are."""
 
 from __future__ import annotations
 
@@ -11,12 +12,13 @@ import secrets
 import stat
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import BinaryIO
 
 from .errors import OutputError
 from .messages import os_reason
+from .signals import signals_held
 
 try:
     import fcntl
@@ -24,6 +26,7 @@ except ImportError:  # Windows
     fcntl = None
 
 FORSAKEN_SECONDS = 60.0  # a temporary file that nobody has written to for so long is a killed run's
+_locks: set[str] = set()  # files of the locks of sole_writer that this process holds
 LONGEST_KEPT_NAME = 200  # bytes of a file's name in that of its temporary file, which must not be too long itself
 
 
@@ -246,3 +249,57 @@ def _sync_folder(folder: Path) -> None:
             os.fsync(handle)
         finally:
             os.close(handle)
+
+
+# ---- one process at a time
+
+
+@contextlib.contextmanager
+def sole_writer(path: str | os.PathLike) -> Iterator[None]:
+    """Keep other processes that ask for it too from writing `path` until the block ends.
+
+    Raises OutputError where another one is about to. A file system without locks is no reason to fail.
+    """
+    target = target_of(path)
+    lock = str(target.parent / f"{prefix_beside(target)}lock")
+    handle = None
+    try:
+        with signals_held():  # between the file and the note of it
+            handle = _locked(path, lock)
+            if handle is not None:
+                _locks.add(lock)
+        yield
+    finally:
+        if handle is not None:
+            with signals_held():
+                release_locks([lock])
+                os.close(handle)
+
+
+def release_locks(locks: Iterable[str] | None = None) -> None:
+    """Remove the files of locks, by default of all that this process holds; for a signal that ends it at once."""
+    for lock in list(_locks if locks is None else locks):
+        with contextlib.suppress(OSError):
+            os.unlink(lock)
+        _locks.discard(lock)
+
+
+def _locked(path: str | os.PathLike, lock: str) -> int | None:
+    """Return the open file of a lock that this process now holds; None where there are no locks."""
+    while True:
+        try:
+            handle = os.open(lock, os.O_RDWR | os.O_CREAT, 0o666)
+        except OSError:
+            return None
+        is_ours = locked(handle)
+        with contextlib.suppress(OSError):  # removed by its last holder meanwhile
+            if is_ours and os.path.samestat(os.fstat(handle), os.stat(lock)):
+                return handle
+        os.close(handle)
+        if is_ours is None:
+            release_locks([lock])
+            return None
+        if not is_ours:
+            raise OutputError(
+                f"{path}: another training is about to write it; wait for its end, or choose another file"
+            )

@@ -136,7 +136,6 @@ class _EventFile:
         self._path, self._file, self._size = path, None, 0
 
     def open(self) -> None:
-        """Make the file. Raises OutputError."""
         with writing(self._path):
             self._file = open(self._path, "xb", buffering=0)  # noqa: SIM115 (closed by `close`)
         self.add(file_version="brain.Event:2")

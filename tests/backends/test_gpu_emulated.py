@@ -18,7 +18,7 @@ from nn.backends.cuda import pack as packs
 from nn.backends.cuda.engine import CudaEngine
 from nn.backends.cuda.pack import CudaPack
 from nn.backends.engine import EpochSettings, PackJob
-from nn.backends.turns import Turns
+from nn.backends.member import Turns
 from nn.layers import InputColumn
 from nn.utils import NnError
 

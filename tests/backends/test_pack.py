@@ -11,7 +11,7 @@ from support.networks import BACKENDS, KINDS, fill, network
 from support.pack_members import Members, settings
 
 from nn.backends.cpu import CpuPack
-from nn.backends.turns import Turns
+from nn.backends.member import Turns
 from nn.nn import Network
 from nn.study.bench import select
 

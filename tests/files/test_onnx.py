@@ -11,7 +11,7 @@ from support.networks import ALONE, STACKS, TABLES, fill, network, with_activati
 from support.onnx_models import TOLERANCE, check_table, outputs
 
 import nn
-from nn.files.export.onnx_layers import FLOAT32_ONLY
+from nn.files.export.onnx_file import FLOAT32_ONLY
 from nn.nn_aux import ACTIVATIONS
 
 SPECS = [spec for spec in [*ALONE, *STACKS] if spec.partition(",")[0] not in TABLES]

@@ -31,7 +31,7 @@ from nn.data import kinds, loading, records
 from nn.data.column import Column
 from nn.layers import parse, to_spec
 from nn.settings import flags
-from nn.study import plan, results, solar, sweep, sweep_page
+from nn.study import results, solar, sweep, sweep_page
 from nn.study.page import html_of
 from nn.terminal import config, tables
 from nn.utils import DataError, NnError, UsageError
@@ -329,7 +329,7 @@ def _apply_config(path: Path) -> None:
 
 
 def _read_plan(path: Path) -> None:
-    for entry in plan.read_plan(str(path))[:MOST_ENTRIES]:
+    for entry in sweep.read_plan(str(path))[:MOST_ENTRIES]:
         assert entry.facts()["entry"] == entry.name
         entry.describe()
 

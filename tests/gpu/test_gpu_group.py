@@ -15,7 +15,7 @@ import nn
 from nn.backends.cuda import engine as cuda
 from nn.backends.engine import EpochSettings
 from nn.utils import NnError, UsageError
-from nn.watch import profile
+from nn.watch.observe import layer_times
 
 DENSE = "50,2000,1500,1"
 DROPPING = "1x12x12,conv8k3,conv16k3,maxpool2,dropout0.25,30,dropout0.5,3"
@@ -269,5 +269,5 @@ def test_a_group_says_what_it_is_and_what_its_members_do(gpus):
         messages = [step for step in steps if step.lane.endswith("nccl")]
         assert {step.name for step in messages} == {"communication"}
         assert all(step.end > step.begin for step in messages)
-    told = profile.layer_times(net.layers, 256, batches)
+    told = layer_times(net.layers, 256, batches)
     assert told["communication_ms"] >= 0 and told["batch_ms"] > 0

@@ -14,7 +14,7 @@ from support.networks import require
 
 import nn
 from nn.backends.cuda.pack import CudaPack
-from nn.backends.turns import Turns
+from nn.backends.member import Turns
 from nn.utils import NnError
 from nn.watch.callbacks import Callback
 

@@ -8,7 +8,7 @@ from support.pack_members import Members, settings
 from nn.backends.cuda import pack as packs
 from nn.backends.cuda.pack import CudaPack
 from nn.backends.engine import PackJob
-from nn.backends.turns import Turns
+from nn.backends.member import Turns
 
 CC, ROWS = "30,60:relu,10:tanh,1", 2003
 HOW = [  # what members do otherwise than the others

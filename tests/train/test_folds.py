@@ -360,7 +360,7 @@ def test_rows_that_a_limit_of_the_memory_holds_give_the_same_bytes(more, folder)
         for end in (".bin", ".csv"):
             assert (folder / f"{name}{end}").read_bytes() == (folder / f"whole{end}").read_bytes()
     result = run(*call, "--memory", "60M")
-    assert result.code == 2 and "--memory 60M: too little for any of 3 networks" in result.err
+    assert result.code == 2 and "--memory 60M: too little for these 3 networks" in result.err
     succeed(*call, "--memory", re.search(r"at least (\d+M) is needed", result.err)[1])
 
 

@@ -12,7 +12,7 @@ from support.packs import BEST, LAYERS, SEED, break_some, data, network, vector
 from support.people import as_csv, people
 
 import nn
-from nn.backends.turns import Turns
+from nn.backends.member import Turns
 from nn.core.thresholds import best_threshold
 from nn.files import model_file
 from nn.nn import Network, model

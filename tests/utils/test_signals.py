@@ -269,7 +269,7 @@ def test_a_signal_while_a_lock_is_taken_or_given_back_leaves_no_file(tmp_path, m
             assert call == "unlink"
     finally:
         signal.signal(signal.SIGINT, before)
-    assert list(tmp_path.iterdir()) == [] and not nn.utils.locks._locks
+    assert list(tmp_path.iterdir()) == [] and not nn.utils.output_files._locks
 
 
 @pytest.mark.parametrize("signum", SIGNALS)

@@ -9,7 +9,7 @@ from nn.backends.cuda.cudnn import CudnnEngine
 from nn.backends.cuda.engine import CudaEngine, Progress
 from nn.backends.cuda.group import Group
 from nn.backends.engine import Engine, Pack
-from nn.backends.turns import Turns
+from nn.backends.member import Turns
 from nn.study.sweep import _EpochTimes
 from nn.terminal.progress import Bar, Lines
 from nn.watch.callbacks import Callback, Callbacks, CsvHistory

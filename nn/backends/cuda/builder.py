@@ -215,7 +215,6 @@ class Builder:
         self._meet()
 
     def _add_partial_sums(self, nodes: list[LayerNode]) -> None:
-        """Add up the partial sums of these layers' gradients."""
         ops = [
             replace(
                 self._put_gradients(node.gradient_sum, node.gradient, node.row_splits, node.layer.parameters),
@@ -232,5 +231,4 @@ class Builder:
         self._add("communication", layer, [[op]])
 
     def _meet(self) -> None:
-        """Wait for everything sent."""
         self._add("communication", None, [[Op("wait for NCCL", host=lambda r, n: r.meet())]])

@@ -12,9 +12,8 @@ import math
 from ...layers import Layer
 from .abi import THREADS, WINOGRAD_DEPTH, WINOGRAD_PLACES, WINOGRAD_SIDE
 from .dense import input_finish
-from .memory import NEVER, PARTIAL_SUM_COST, PARTIAL_SUM_DELAY, Workspace
+from .memory import NEVER, PARTIAL_SUM_COST, PARTIAL_SUM_DELAY, SHARED_LIMIT, Workspace
 from .program import ROWS, Buffer, LayerNode, Op, Phase
-from .tiles import SHARED_LIMIT
 
 WINOGRAD_CHANNELS = 16  # and filters that pay, of WINOGRAD_SIDE that are computed at once
 DIRECT_WEIGHTS, DIRECT_KERNEL = 20_000, 5  # the largest convolutions that are computed without a product,
@@ -91,7 +90,6 @@ def pools_too(ws: Workspace, node: LayerNode | None) -> bool:
 
 
 def _tiles(ws: Workspace, shape: tuple[int, int, int]) -> int:
-    """Return the tiles of a batch's outputs of that shape."""
     return ws.rows * -(-shape[1] // 2) * -(-shape[2] // 2)
 
 

@@ -8,9 +8,8 @@ from __future__ import annotations
 
 from ...layers import Layer
 from .abi import THREADS
-from .memory import PARTIAL_SUM_COST, PARTIAL_SUM_DELAY, PHASE_COST, Workspace
+from .memory import PARTIAL_SUM_COST, PARTIAL_SUM_DELAY, PHASE_COST, Tile, Workspace
 from .program import BATCH, CONTROL, PARTIAL_SUMS, ROWS, LayerNode, Op, Phase
-from .tiles import Tile
 
 NARROW = 4  # outputs that are computed along rows, not in tiles
 FUSED_OUTPUTS, FUSED_PRODUCTS = 16, 2**24  # the largest last layer that is one op with the loss

@@ -1,6 +1,6 @@
 /* dropout.cu - while training, sets a share of the values to 0 and scales the others by 1 / (1 - share).
  *
- * Which values: the rule of the C core's dropout.c, a function of the value's number in the whole batch, the step and
+ * Which values: the rule of the C core's plain.c, a function of the value's number in the whole batch, the step and
  * the layer. The backward pass draws the same mask again. A thread takes the four values that one Philox block decides,
  * or those of them that are in this member's share of the batch.
  */

@@ -14,7 +14,7 @@ from ...cluster import ALONE
 from ...core.records import check_rows, counts_of
 from ...utils import UsageError
 from ..engine import EpochSettings, Pack, TimedStep
-from ..turns import Turns
+from ..member import Turns
 from . import small
 from .abi import update_rule
 from .builder import Builder, kind_of
@@ -412,54 +412,48 @@ class CudaEngine:
         """Return the program of a purpose if one launch runs it for whole epochs; None: others do."""
         return self._program(purpose) if self._choose_runner(purpose) is WholeEpochs else None
 
-    def _forward(self, kind: str, data: CudaData, rows: np.ndarray | None, make):
-        """Run the program `kind` over rows; make(count) gives the arrays that a segment fills, which are yielded."""
+    def _forward(self, kind: str, data: CudaData, rows: np.ndarray | None) -> np.ndarray:
+        """Return what a program gives for rows, by default all: `predict` outputs (rows, outputs), `loss` each row's
+        loss times its weight (rows,)."""
         count = data.rows if rows is None else len(rows)
         if rows is not None:
             check_numbers(rows, data.rows)
         purpose = self.forward_purpose(kind, data, count)
-        batch = purpose.rows
+        member, width, dtype = (
+            ("out", (self.outputs,), self.dtype) if kind == "predict" else ("row_loss", (), np.float64)
+        )
+        result, done, batch = np.empty((count, *width), dtype), 0, purpose.rows
         for at in range(0, count, OUT_ROWS):
             block = None if rows is None else rows[at : at + OUT_ROWS]
             if rows is None and count > OUT_ROWS:
                 block = np.arange(at, min(at + OUT_ROWS, count))
             runner = self._runner(purpose)
             for segment in data.segments(block, batch):
-                array, members = make(segment.rows)
+                array = cupy().empty((segment.rows, *width), dtype)
                 runner.set(
                     x=segment.x, y=segment.y, weights=segment.weights, order=segment.order, count=segment.rows,
-                    batch=batch, **members,
+                    batch=batch, **{member: array.data.ptr},
                 )  # fmt: skip
                 runner.run(0, -(-segment.rows // batch))
-                yield array.get()
+                result[done : done + segment.rows] = array.get()
+                done += segment.rows
+        return result
 
     def predict(self, data: CudaData, rows: np.ndarray | None = None, vector: np.ndarray | None = None) -> np.ndarray:
-
-        def make(count):
-            out = cupy().empty((count, self.outputs), self.dtype)
-            return out, {"out": out.data.ptr}
-
         with self.here("a forward pass", "use a smaller network"):
-            own = None if vector is None else self.vector("parameters").copy()
+            if vector is None:
+                return self._forward("predict", data, rows)
+            own = self.vector("parameters").copy()
             try:
-                if own is not None:
-                    self.set("parameters", vector)
-                blocks = list(self._forward("predict", data, rows, make))
+                self.set("parameters", vector)
+                return self._forward("predict", data, rows)
             finally:
-                if own is not None:
-                    cupy().copyto(self.vector("parameters"), own)
-        return np.concatenate(blocks) if blocks else np.empty((0, self.outputs), self.dtype)
+                cupy().copyto(self.vector("parameters"), own)
 
     def loss(self, data: CudaData, rows: np.ndarray) -> float:
         return mean_loss(self.row_losses(data, rows), data.weights, rows)
 
     def row_losses(self, data: CudaData, rows: np.ndarray | None = None) -> np.ndarray:
         """Return each row's loss times its weight (rows,), by default of all rows."""
-
-        def make(count):
-            losses = cupy().empty(count)
-            return losses, {"row_loss": losses.data.ptr}
-
         with self.here("a forward pass", "use a smaller network"):
-            blocks = list(self._forward("loss", data, rows, make))
-        return np.concatenate(blocks) if blocks else np.empty(0)
+            return self._forward("loss", data, rows)

@@ -15,7 +15,7 @@ import numpy as np
 from ...cluster import ALONE
 from ...core.random import STREAM_SHUFFLE
 from ..engine import PackJob
-from ..turns import Turns
+from ..member import Turns
 from .abi import CONTROL_TYPE, THREADS, update_rule
 from .data import check_numbers
 from .device import cupy
@@ -326,46 +326,35 @@ class SideBySide:
         return totals.get().tolist()
 
 
-class Memory:
-    """The parts of the GPU's memory that a program needs for each network."""
-
-    def __init__(self, program: Program, dtype: np.dtype):
-        self.dtype, self.capacity = dtype, program.purpose.rows
-        self.values = {
-            "rows": self.capacity * program.row_values,
-            "gradients": program.gradient_values,
-            "partial_sums": program.partial_sum_values,
-        }
-
-    def bytes(self) -> int:
-        """Return the bytes for each network."""
-        return sum(map(whole_lines, self.values.values())) * self.dtype.itemsize
-
-    def give(self, control: np.ndarray) -> dict:
-        """Let control structures have memory of their own; return its arrays."""
-        count, arrays = len(control), {}
-        for what, values in self.values.items():
-            arrays[what] = cupy().zeros((count, max(LINE, whole_lines(values))), self.dtype)
-        arrays["arrivals"] = cupy().zeros(count, np.uint32)
-        for what, array in arrays.items():
-            control[what] = array.data.ptr + np.arange(count) * array[:1].nbytes
-        control["capacity"] = self.capacity
-        return arrays
-
-
 class Passes:
     """Forward passes of many networks in one launch: the program of the network alone, by a block each."""
 
     def __init__(self, program: Program, dtype: np.dtype, outputs: int):
-        self.program, self.dtype, self.outputs, self.memory = program, dtype, outputs, Memory(program, dtype)
+        self.program, self.dtype, self.outputs = program, dtype, outputs
+        values = {
+            "rows": program.purpose.rows * program.row_values,
+            "gradients": program.gradient_values,
+            "partial_sums": program.partial_sum_values,
+        }
+        self._values = {what: whole_lines(count) for what, count in values.items()}  # that each network needs
         self.kernel = compiled(epoch_source(program), dtype.name, True).get_function("epoch")
 
     def run(self, parameters, jobs: list[PackJob], batches: int) -> list:
         """Return each job's outputs (rows, outputs), or the sum of its rows' losses. parameters: of all members."""
         results = []
-        for some in _in_memory(jobs, self.memory.bytes()):
+        for some in _in_memory(jobs, sum(self._values.values()) * self.dtype.itemsize):
             results += self._run(parameters, some, batches)
         return results
+
+    def _give_memory(self, control: np.ndarray) -> dict:
+        """Let control structures have memory of their own; return its arrays."""
+        count = len(control)
+        arrays = {what: cupy().zeros((count, max(LINE, size)), self.dtype) for what, size in self._values.items()}
+        arrays["arrivals"] = cupy().zeros(count, np.uint32)
+        for what, array in arrays.items():
+            control[what] = array.data.ptr + np.arange(count) * array[:1].nbytes
+        control["capacity"] = self.program.purpose.rows
+        return arrays
 
     def _run(self, parameters, jobs: list[PackJob], batches: int) -> list:
         count, counts = len(jobs), np.array([len(job.rows) for job in jobs])
@@ -374,7 +363,7 @@ class Passes:
         shape, dtype = ((int(counts.sum()), width), self.dtype) if predicts else (int(counts.sum()), np.float64)
         result = cupy().empty(shape, dtype)
         control = controls(jobs, parameters)
-        _arrays = self.memory.give(control)
+        _arrays = self._give_memory(control)
         control["out" if predicts else "row_loss"] = result.data.ptr + first * result[:1].nbytes
         control["order"], control["count"] = addresses, counts
         control["batch"] = self.program.purpose.rows
@@ -442,5 +431,4 @@ class Orders:
 
 
 def shuffle_source() -> str:
-    """Return CUDA source of the kernel that draws orders."""
     return PRELUDE + f"enum {{ STREAM_SHUFFLE = {STREAM_SHUFFLE} }};\n" + sources("common", "shuffle")

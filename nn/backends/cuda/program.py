@@ -211,13 +211,11 @@ def switches(purpose: Purpose) -> str:
 
 
 def losses_source(purpose: Purpose) -> str:
-    """Return CUDA source of the kernels that add up losses."""
     narrow = "#define NARROW\n" if purpose.rows <= 32 else ""
     return switches(purpose) + narrow + PRELUDE + sources("common", "batch_loss")
 
 
 def row_losses_source() -> str:
-    """Return CUDA source of the kernel that adds up the losses of many networks' rows."""
     return PRELUDE + sources("common", "row_loss")
 
 

@@ -313,24 +313,14 @@ class TimedPhases(Phases):
         names = [phase[0].step for phase in self.program.phases]
         messages = [step for step in names if step[0] == "communication" and step[1] is not None]
 
-        def step_of(step, begin: float, end: float, lane: str) -> TimedStep:
-            return TimedStep(*step, self.began + begin, self.began + end, lane)
+        def timed(step, begin, end, lane: str) -> TimedStep:  # begin, end: events
+            first, began = self._phases[0][0], self.began
+            passed = (cupy().cuda.get_elapsed_time(first, event) / 1e3 for event in (begin, end))
+            return TimedStep(*step, *(began + seconds for seconds in passed), lane)
 
         return [
-            [step_of(*step, lane) for step in zip(names, stamps, stamps[1:], strict=False)]
-            + [step_of(step, *when, f"{lane} nccl") for step, when in zip(messages, sent, strict=False)]
-            for stamps, sent in self.times()
-        ]
-
-    def times(self) -> list[tuple[list[float], list[tuple[float, float]]]]:
-        """Return for each timed batch the seconds, since the first one began, at its beginning and after each phase,
-        and at the beginning and end of each message."""
-
-        def at(event) -> float:
-            return cupy().cuda.get_elapsed_time(self._phases[0][0], event) / 1e3
-
-        return [
-            ([at(event) for event in phases], [(at(begin), at(end)) for begin, end in sent])
+            [timed(*each, lane) for each in zip(names, phases, phases[1:], strict=False)]
+            + [timed(step, *events, f"{lane} nccl") for step, events in zip(messages, sent, strict=False)]
             for phases, sent in zip(self._phases, self._sent, strict=True)
         ]
 

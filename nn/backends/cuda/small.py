@@ -112,7 +112,6 @@ class Plan:
         return self.filled(n) + (0 if self.filled(n) // self.vector % 2 else self.vector)
 
     def weights(self, layer: Layer) -> int:
-        """Return the values of a layer's weights in shared memory."""
         return self.filled(layer.inputs + 1) * self.spread(layer.outputs)
 
     def _place(self, name: str, values: int) -> None:
@@ -163,7 +162,6 @@ class Plan:
         return f"small_layer<{layer.inputs}, {layer.outputs}, {self.rows}, {self.padded}, {str(self.pack).lower()}>"
 
     def source(self) -> str:
-        """Return CUDA source of the kernel `epoch`."""
         layers, optimizer = range(len(self.layers)), self.purpose.optimizer
         first_part = "blockIdx.x" if self.blocks > 1 else f"step % {self.chunks} * {self.slots}" if self.pack else "0"
         first, last = self.layers[0], self.layers[-1]
@@ -211,7 +209,6 @@ class Plan:
         )  # fmt: skip
 
     def routes(self) -> list[str]:
-        """Return the runner and each layer's kernels, in a line each."""
         lines = [f"{Small.about}, {self.blocks} block{'s' * (self.blocks > 1)}"]
         for index, layer in enumerate(self.layers):
             backward = "small_backward_input, small_backward_parameters" if index else "small_backward_parameters"

@@ -10,11 +10,11 @@ import numpy as np
 
 from ...data.column import GAPS
 from ...data.kinds import split_names
-from ...layers import input_shape
+from ...layers import Layer, input_shape
 from ...nn_aux import ACTIVATIONS
 from ...utils import UsageError, atomic_file, counted
-from . import c_inputs, c_layers
-from .c_text import Constants, comment, numbers
+from . import c_inputs
+from .c_text import Constants, braces, comment, numbers
 from .columns import are_rounded, class_names, distinct, output_names, prediction_names, shares, units
 
 MOST_PARAMETERS = 10**8  # a compiler takes some hundred bytes of memory for each
@@ -82,7 +82,7 @@ class _File:
     def _parts(self) -> dict[str, object]:
         """Return the names of parts, those below HAS_ in model.c, and whether this network has each."""
         net, members = self.net, self.net.members
-        layers = [row for member in members for row in c_layers.computing(member.layers)]
+        layers = [row for member in members for row in computing(member.layers)]
         columns = [column for encoding in self.encodings for column in encoding.columns]
         inputs = {kind for encoding in self.encodings for kind, _, _ in c_inputs.kinds_of(encoding)}
         functions = {function for _, function, _, _ in layers}
@@ -94,7 +94,7 @@ class _File:
             "WORDS": any(self.vocabularies),
             "CYCLES": inputs & {"YEAR", "WEEK", "DAY"},
             "WAVES": any(column.waves for column in columns),
-            "IMAGES": {kind for kind, _, _, _ in layers} & set(c_layers.OF_IMAGES),
+            "IMAGES": {kind for kind, _, _, _ in layers} & set(OF_IMAGES),
             "TEMPERATURE": any(one.temperature != 1 for one in [net, *members]),
             **{name.upper(): name.upper() in functions for name in ACTIVATIONS if name != "linear"},
         }
@@ -127,7 +127,7 @@ class _File:
 
     def _add_constants(self) -> None:
         constants, net = self.constants, self.net
-        sizes = [c_layers.widths(member.layers) for member in net.members]
+        sizes = [widths(member.layers) for member in net.members]
         room = [max(size) for size in zip(*sizes, strict=True)]
         self.stack = sum(room) * constants.dtype.itemsize + 24 * net.outputs + _FRAMES
         pixels = math.prod(self.shape[1:]) if isinstance(self.shape, tuple) else 1
@@ -159,7 +159,7 @@ class _File:
         count = 0
         if encoding is not None:
             count = inputs.add(name, encoding, parameters.get("layer0.weight"))
-        layers = c_layers.add_layers(constants, name, member.layers, parameters)
+        layers = add_layers(constants, name, member.layers, parameters)
         return [*fields, f"{name}inputs" if count else "NULL", f"{name}layers", str(count), str(layers)]
 
     # ---- the comment in front
@@ -232,3 +232,69 @@ class _File:
         else:
             lines = ["Sums are doubles, in the order of nn's backend seq, with which predictions agree within 1e-6."]
         return [*lines, "An int has 32 bits or more. -ffast-math would lose NaN and infinity."]
+
+
+# ---- the layers of a network as an array of C structs, with their weights, and the room that they need
+
+_KINDS = {
+    "dense": "DENSE",
+    "conv": "CONV",
+    "maxpool": "MAXPOOL",
+    "avgpool": "AVGPOOL",
+    "pad": "PAD",
+    "dropout": "ACTIVATION",  # of training alone
+    "flatten": "ACTIVATION",  # images are vectors channel by channel already
+    "activation": "ACTIVATION",
+    "embedding": "",  # an encoding of inputs: c_inputs
+}
+OF_IMAGES = ("CONV", "MAXPOOL", "AVGPOOL", "PAD")
+
+
+def computing(layers: list[Layer]) -> list[tuple[str, str, int, Layer]]:
+    """Return (kind, function, number, layer) of each layer that changes its input, at least of the last one; the
+    encoding of inputs is none of them. number: of its parameters, as Network.parameters names them."""
+    found, number = [], 0
+    for layer in layers:
+        kind, function = _KINDS[layer.kind], layer.output_function
+        is_last = layer is layers[-1] and not found
+        if kind and (kind != "ACTIVATION" or function != "linear" or is_last):
+            found.append((kind, function.upper(), number, layer))
+        number += layer.weight_shape is not None
+    return found
+
+
+def add_layers(constants: Constants, name: str, layers: list[Layer], parameters: dict) -> int:
+    """Add an array of layers, and their weights; return how many they are. name: in front of all names."""
+    rows = []
+    for kind, function, number, layer in computing(layers):
+        has_weights = layer.weight_shape is not None
+        rows.append([
+            *(kind, function, layer.inputs, layer.outputs, braces(layer.in_shape), braces(layer.out_shape)),
+            *(layer.kernel, layer.stride, layer.pad_top, layer.pad_left),
+            *(_parameters(constants, name, number, layer, parameters) if has_weights else ("NULL", "NULL")),
+        ])  # fmt: skip
+    constants.structs("layer", f"{name}layers", rows)
+    return len(rows)
+
+
+def _parameters(constants: Constants, name: str, number: int, layer: Layer, parameters: dict) -> list[str]:
+    """Add weight and bias of a layer; return their names."""
+    weight, bias = parameters[f"layer{number}.weight"], parameters[f"layer{number}.bias"]
+    remark = comment(f"{layer.item}: {' x '.join(map(str, layer.in_shape))} -> {' x '.join(map(str, layer.out_shape))}")
+    if layer.kind == "dense":
+        remark, weight = f"{comment(layer.item)}: {layer.inputs} -> {layer.outputs}", np.ascontiguousarray(weight.T)
+    return [
+        constants.array(f"{name}weight_{number}", weight, remark=remark),
+        constants.array(f"{name}bias_{number}", bias),
+    ]
+
+
+def widths(layers: list[Layer]) -> tuple[int, int]:
+    """Return the most values that stand in each of the two places between which layers compute."""
+    first = layers[0].outputs if layers[0].columns else layers[0].inputs
+    most, at = [first, 1], 0
+    for kind, _, _, layer in computing(layers):
+        if kind != "ACTIVATION":
+            at = 1 - at
+        most[at] = max(most[at], layer.outputs)
+    return most[0], most[1]
