@@ -10,7 +10,7 @@ import pytest
 from nn.backends.cuda import abi, small
 from nn.backends.cuda.builder import KINDS, Builder
 from nn.backends.cuda.data import CudaData, row_format
-from nn.backends.cuda.program import PLAIN, Purpose, epoch_source, layer_routes, phases_source, sources
+from nn.backends.cuda.program import PLAIN, Purpose, epoch_source, layer_routes, sources
 from nn.core.records import record_type
 from nn.layers import COLUMN_KINDS, LAYER_KINDS, InputColumn, parse
 from nn.nn_aux import ACTIVATIONS, LOSSES, OPTIMIZERS
@@ -162,52 +162,6 @@ def test_nobody_computes_a_gradient_that_no_table_learns_from():
     wanted = {columns: len(ops_of(embedding_program(columns=columns), "dense_backward_input"))
               for columns in (COLUMNS, COLUMNS[:2])}  # fmt: skip
     assert wanted == {COLUMNS: 1, COLUMNS[:2]: 0}
-
-
-@pytest.mark.parametrize("source", [epoch_source, phases_source])
-def test_columns_stand_in_the_source_where_their_outputs_and_tables_begin(source):
-    text = source(embedding_program())
-    for line in ("{NUMBER, 0, 0, 0, 0LL, 0.0, 0, 0},", "{GAP, 1, 0, 0, 0LL, -0.5, 0, 0},",
-                 "{EMBEDDING, 3, 10000, 8, 0LL, 0.0, 0, 0},", "{ONEHOT, 11, 5, 0, 80000LL, 0.0, 0, 0},",
-                 "{EMBEDDING, 16, 3, 300, 80000LL, 0.0, 0, 0},"):  # fmt: skip
-        assert text.count(line) == 1
-    assert "embedding_edges" not in text
-
-
-def test_edges_stand_in_the_source_where_their_columns_begin():
-    columns = (
-        InputColumn("number", edges=(-1.5, 0.0, 0.1)), InputColumn("number"), InputColumn("gap", edges=(-2, 2)),
-        InputColumn("onehot", values=2),
-    )  # fmt: skip
-    text = phases_source(embedding_program(columns=columns))
-    for line in (
-        "embedding_edges[] = {-1.5, 0.0, 0.1, -2.0, 2.0};",
-        "{NUMBER, 0, 0, 0, 0LL, 0.0, 2, embedding_edges + 0},",
-        "{NUMBER, 3, 0, 0, 0LL, 0.0, 0, 0},",
-        "{GAP, 4, 0, 0, 0LL, 0.0, 1, embedding_edges + 3},",
-        "{ONEHOT, 7, 2, 0, 0LL, 0.0, 0, 0},",
-    ):
-        assert text.count(line) == 1
-
-
-WAVES = (
-    InputColumn("number", waves=2), InputColumn("embedding", values=20, width=2),
-    InputColumn("gap", fill=0.5, edges=(-1.0, 1.0), waves=40),
-)  # fmt: skip
-
-
-def test_waves_stand_in_the_source_by_their_outputs_and_frequencies_behind_the_tables():
-    built = embedding_program(columns=WAVES)
-    text = phases_source(built)
-    lines = ["{0, 1, 3, 0, 0.0},", "{0, 2, 4, 0, 0.0},", "{2, 10, 50, 1, 0.5},", "{2, 49, 89, 1, 0.5},"]
-    assert [text.count(line) for line in lines] == [1] * 4
-    (forward,), (backward,) = (ops_of(built, f"embedding_{name}") for name in ("waves_forward", "backward_waves"))
-    assert forward.settings == (42, 3, 90) and forward.arguments[3].at == 40
-    assert backward.settings[1:] == (82, 42, 3, 90) and backward.blocks == 2 * backward.settings[0]
-    (table,) = ops_of(built, "embedding_backward_table")
-    assert backward.arguments[0].at - table.arguments[0].at == 40
-    (update,) = (op for op in ops_of(built, "update_layer") if op.step == ("update", 0))
-    assert update.settings[2:] == (40, 82)  # weight decay spares frequencies
 
 
 def test_waves_alone_are_learned():

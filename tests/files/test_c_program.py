@@ -21,7 +21,7 @@ from support.c_models import (
 )
 from support.command_line import REPOSITORY
 from support.mixed_table import read_raw
-from support.networks import fill, network
+from support.networks import network
 
 import nn
 
@@ -139,18 +139,6 @@ def test_hostile_rows_of_tables(target, flags, tables, folder):
     for code, row in zip(found["codes"], asked):
         infinite = [place for place, one in enumerate(row) if isinstance(one, float) and np.isinf(one)]
         assert not infinite or code == infinite[0] + 1 or 0 < code < infinite[0] + 1
-
-
-@pytest.mark.parametrize("spec, dtype, task", [
-    ("4,3:tanh,2", "float32", "regression"),
-    ("3,5:selu,1:sigmoid", "float64", "binary"),
-    ("2x5x5,conv3k3p1:softplus,maxpool2,pad1,avgpool2,2:softmax", "float32", "multiclass"),
-])  # fmt: skip
-def test_hostile_rows_of_numbers(spec, dtype, task, folder):
-    net = network(spec, dtype=dtype, task=task)
-    fill(net, 1)
-    nn.export(net, folder / "m.c")
-    check_hostile(folder, net, [[0.25 * k for k in range(net.inputs)]])
 
 
 def test_hostile_numbers_of_classes_have_no_name(folder):

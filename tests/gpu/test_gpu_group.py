@@ -9,7 +9,7 @@ import pytest
 from support.command_line import ONE, run, succeed
 from support.distances import relative_distance
 from support.launches import all_end, kill, ours, process_ids
-from support.networks import fill
+from support.networks import StopsAfter, fill, require
 
 import nn
 from nn.backends.cuda import engine as cuda
@@ -37,19 +37,8 @@ def distribute(request):
     return request.param
 
 
-@pytest.fixture(autouse=True)
-def _cudnn_is_there(request, gpu):
-    """Where a test wants it."""
-    if getattr(request.node, "callspec", None) and request.node.callspec.params.get("backend") == "cudnn":
-        from nn.backends.cuda import cudnn
-
-        try:
-            cudnn.library()
-        except UsageError as error:
-            pytest.skip(str(error))
-
-
 def network(spec, gpus=(), distribute=None, backend="cuda", dtype="float64"):
+    require(backend)
     return nn.Network(spec, "regression", backend=backend, dtype=dtype, gpus=gpus, distribute=distribute)
 
 
@@ -67,22 +56,10 @@ def trained(net, rows, batch, optimizer="adam", pieces=1, room=None):
     for piece in range(pieces):
         progress = engine.progress(progress.row, progress.step, progress.loss)
         if piece < pieces - 1:
-            progress = StopsAfter(progress, 1)
+            progress = StopsAfter(1)
         engine.epoch(data, order, settings, progress)
         assert 0 < progress.row <= rows and (progress.row == rows) == (piece == pieces - 1)
     return engine.get("parameters"), progress.loss
-
-
-class StopsAfter:
-    """Progress whose stop flag is seen after some looks at it."""
-
-    def __init__(self, progress, looks):
-        self.row, self.step, self.loss, self._looks = progress.row, progress.step, progress.loss, looks
-
-    @property
-    def stop(self):
-        self._looks -= 1
-        return self._looks < 0
 
 
 # ---- the same numbers

@@ -8,8 +8,8 @@ import time
 
 import numpy as np
 import pytest
-from support.command_line import position, run, succeed, write_two_classes
-from support.launches import SECONDS, STOPPED_UNTIL_DONE, all_end, kill, ours, prepare_launch, rank_process, running
+from support.command_line import position, succeed
+from support.launches import SECONDS, STOPPED_UNTIL_DONE, ours, prepare_launch, rank_process, running
 
 import nn
 
@@ -223,15 +223,6 @@ def test_a_killed_rank_ends_all_and_the_training_goes_on_from_the_checkpoint(mpi
     assert (folder / "m.bin").read_bytes() == expected
 
 
-def test_a_killed_rank_leaves_no_process_behind(mpich, folder):
-    with running(mpich, 2, *LONG, "--epochs", 100_000, *DISTRIBUTE) as launcher:
-        pids = [rank_process(launcher, mpich, rank) for rank in range(2)]
-        kill(pids[1])
-        launcher.communicate(timeout=SECONDS)
-        assert all_end(pids)
-    assert launcher.returncode != 0 and not (folder / "m.bin").exists()
-
-
 FAILS = """
 import sys, nn.cli
 from nn import cluster
@@ -280,19 +271,3 @@ def test_ranks_that_are_more_than_networks_are_idle(mpich, folder, more):
     of_one = (folder / "m.bin").read_bytes()
     done = mpich.train(3, *command, *DISTRIBUTE)
     assert (done.returncode, ours(done.stderr)) == (0, []) and (folder / "m.bin").read_bytes() == of_one
-
-
-def test_without_a_launcher_its_command_is_told(folder):
-    result = run(*DATA, *LAYERS, "--model", "m.bin", "--networks", 2, *DISTRIBUTE, "--backend", "omp")
-    assert result.code == 2 and "mpiexec -n 2" in result.err
-
-
-def test_other_data_on_a_rank_is_told(mpi, folder):
-    write_two_classes(folder / "other.csv", rows=302)
-    choose = f'D=two.csv; if [ "${mpi.rank}" = 1 ]; then D=other.csv; fi; '
-    given = [*DATA, *LAYERS, "--model m.bin --networks 2 --epochs 2", *DISTRIBUTE]
-    command = " ".join(map(str, [sys.executable, "-m nn", *given]))
-    done = mpi.launch(2, "sh", "-c", choose + "exec " + command.replace("two.csv", "$D"))
-    assert done.returncode == 2
-    (told,) = ours(done.stderr)
-    assert told.startswith("nn: SHA-256 of --dataset: rank 1 has ")
