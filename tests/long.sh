@@ -26,7 +26,7 @@ bash tests/check_arm.sh
 echo "== the oldest versions of what nn needs"
 bash tests/check_oldest.sh
 
-echo "== ten minutes of fuzzing, guided by coverage where there is Atheris"
+echo "== ten minutes of fuzzing"
 python -m tests.fuzz --minutes 10
 
 echo "== the wheel"
@@ -34,3 +34,4 @@ bash tests/wheel.sh
 
 echo "== the tests of the GPU, where there is one"
 python -m pytest -q tests/gpu
+python -m pytest -q tests/nn/test_layers.py tests/train/test_weights.py -k "cuda or cudnn"

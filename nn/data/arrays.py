@@ -14,6 +14,7 @@ import sys
 import zipfile
 import zlib
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -21,7 +22,7 @@ import numpy as np
 from ..utils import DataError, InputNotFound, NnError, log, needs_package, sha256_file
 from .column import Targets, is_coarse, unicode_text
 from .records import check_left, in_rows, new_rows
-from .source import DEFLATE_RATIO, IMAGE_SUFFIXES, Source, fill, read_blocks, readable
+from .source import BLOCK, DEFLATE_RATIO, IMAGE_SUFFIXES, Source, fill, readable
 from .typed import Opened, array_block
 
 IDX_TYPES = {0x08: "u1", 0x09: "i1", 0x0B: ">i2", 0x0C: ">i4", 0x0D: ">f4", 0x0E: ">f8"}
@@ -95,7 +96,7 @@ def npy(path: str) -> Opened:
             raise DataError(f"{path}: damaged NPY file ({' '.join(str(error).split())}); write it again") from error
     rows, columns = array.shape
     block = lambda place: array_block(array[:, place])  # noqa: E731
-    return Opened(None, rows, lambda _places: iter([(rows, block)]), columns, row_word="index", first_row=0)
+    return Opened(None, rows, lambda _places: iter([(rows, block)]), columns)
 
 
 def _numpy_array(file, most: int, place: str, kinds: str, axes: int | None = None) -> np.ndarray:
@@ -141,14 +142,12 @@ def read_npz(path: str, dtype: str, labelled: bool) -> Arrays:
     except (zipfile.BadZipFile, zlib.error, EOFError, RuntimeError, NotImplementedError, ValueError) as error:
         reason = " ".join(str(error).split())
         raise DataError(f"{path}: damaged or not an NPZ file ({reason}); write it again") from error
-    x = _channels_first(path, x)
-    targets = None if y is None else _npz_targets(path, y, len(x))
-    return _of_files(kept_numbers(path, x, dtype), targets, path)
+    images = images_of(x, y, dtype, path)
+    return _of_files(images.x, images.targets, path)
 
 
-def images_of(x: np.ndarray, y, dtype: str) -> Arrays:
+def images_of(x: np.ndarray, y, dtype: str, place: str = "the array") -> Arrays:
     """Return images and the targets beside them, None if there are none, as those of an NPZ file."""
-    place = "the array"
     x, y = _channels_first(place, x), None if y is None else np.asarray(y)
     if y is not None and y.dtype.kind == "O":
         y = np.array(y.tolist())
@@ -222,7 +221,8 @@ def read_idx(path: str, dtype: str, labelled: bool) -> Arrays:
         )
     if x.ndim == 3:
         x = x[:, None]
-    labels_path = _labels_file(path)
+    places = _labels_files(path)
+    labels_path = next(filter(os.path.exists, places), None)
     targets = None
     if labels_path is not None:
         labels = _idx_array(labels_path)
@@ -236,7 +236,7 @@ def read_idx(path: str, dtype: str, labelled: bool) -> Arrays:
         targets = _label_targets(labels_path, labels)
     elif labelled:
         raise InputNotFound(
-            f"{path}: no labels file beside it, expected {_labels_names(path)[0]}; put it there or rename it"
+            f"{path}: no labels file beside it, expected {os.path.basename(places[0])}; put it there or rename it"
         )
     return _of_files(kept_numbers(path, x, dtype), targets, *filter(None, (path, labels_path)))
 
@@ -259,15 +259,12 @@ def _idx_array(path: str) -> np.ndarray:
             raise DataError(f"{path}: {error}; copy or download it again") from error
 
 
-def _labels_names(path: str) -> list[str]:
-    name = os.path.basename(path).replace("images", "labels").replace("idx3", "idx1")
-    return [name, name.removesuffix(".gz") if name.endswith(".gz") else f"{name}.gz"]
-
-
-def _labels_file(path: str) -> str | None:
-    folder, own_name = os.path.split(path)
-    places = [os.path.join(folder, name) for name in _labels_names(path) if name != own_name]
-    return next(filter(os.path.exists, places), None)
+def _labels_files(path: str) -> list[str]:
+    """Return where the labels of an IDX file may be."""
+    folder, own = os.path.split(path)
+    name = own.replace("images", "labels").replace("idx3", "idx1")
+    names = [name, name.removesuffix(".gz") if name.endswith(".gz") else f"{name}.gz"]
+    return [os.path.join(folder, name) for name in names if name != own]
 
 
 def _label_targets(place: str, labels: np.ndarray) -> Targets:
@@ -280,11 +277,15 @@ def _label_targets(place: str, labels: np.ndarray) -> Targets:
 
 def read_cifar(path: str, dtype: str, labelled: bool) -> Arrays:
     """Read images (rows, 3, 32, 32) uint8."""
-    with Source(path) as source:
-        if not source.is_gzip:
-            _check_records(path, source.most)  # before a large file of another kind is read
-    data = b"".join(read_blocks(path))
-    _check_records(path, len(data))
+    with Source(path) as source:  # a large file of another kind is not read
+        is_read = source.is_gzip or source.most % CIFAR_RECORD == 0
+        data = b"".join(iter(partial(source.read, BLOCK), b"")) if is_read else b""
+    size = len(data) if is_read else source.most
+    if size % CIFAR_RECORD:
+        raise DataError(
+            f"{path}: {size} bytes, expected whole CIFAR-10 records of {CIFAR_RECORD}; the file "
+            f"is cut or in another format"
+        )
     labels, pixels = np.split(np.frombuffer(data, np.uint8).reshape(-1, CIFAR_RECORD), [1], axis=1)
     if labels.max() >= CIFAR_CLASSES:
         first = int(np.argmax(labels >= CIFAR_CLASSES))
@@ -293,15 +294,6 @@ def read_cifar(path: str, dtype: str, labelled: bool) -> Arrays:
             f"is damaged or not a CIFAR-10 binary"
         )
     return _of_files(in_rows(pixels).reshape(-1, *CIFAR_SHAPE), _label_targets(path, labels), path)
-
-
-def _check_records(path: str, size: int) -> None:
-    """Raise DataError unless the size is that of whole records."""
-    if size % CIFAR_RECORD:
-        raise DataError(
-            f"{path}: {size} bytes, expected whole CIFAR-10 records of {CIFAR_RECORD}; the file "
-            f"is cut or in another format"
-        )
 
 
 # -- folders -------------------------------------------------------------------------------------------------

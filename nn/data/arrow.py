@@ -16,9 +16,8 @@ import numpy as np
 
 from ..utils import DataError, InputNotFound, default_threads
 from .column import Column
-from .source import local
-from .typed import Opened, Unreadable, nulls, numbers, recoded, texts, times, truths
-from .uris import pyarrow
+from .source import local, pyarrow
+from .typed import Opened, Unreadable, numbers, recoded, texts, times, truths
 
 _NEED = "Parquet, Arrow and ORC"
 _TEXTS = ("string", "large_string", "string_view")
@@ -146,7 +145,7 @@ def arrow_block(column) -> Column:
         kind = kind.storage_type
         column = pa.chunked_array([chunk.storage for chunk in column.chunks], kind)
     if types.is_null(kind) or not len(column):
-        return nulls(len(column))
+        return texts(np.full(len(column), -1, np.int32), [])
     if types.is_duration(kind):
         raise Unreadable("durations")
     is_time = types.is_timestamp(kind) or types.is_date(kind)  # a timestamp with a zone holds universal time

@@ -15,6 +15,7 @@ from typing import Protocol
 import numpy as np
 
 from ..core import extension
+from ..utils import cut_line
 
 TRUTHS = {  # yes/no words, in any case, and what they mean
     "true": True, "yes": True, "y": True, "t": True, "false": False, "no": False, "n": False, "f": False,
@@ -69,12 +70,9 @@ class Column:
         return {word: rows for word, rows in zip(self.words, counts, strict=True) if rows}
 
 
-def empty_columns(
-    reads: dict[int, str], words: dict[int, list[str]], odd: dict[int, dict[str, Odd]]
-) -> dict[int, Column]:
+def empty_columns(reads: dict[int, str], words: dict[int, list[str]], odd: dict[int, dict]) -> dict[int, Column]:
     """Return columns by their places, whose values are still to be set. reads: number, text or date of each."""
-    nothing = np.empty(0)
-    return {place: Column(kind, nothing, words.get(place, []), odd.get(place, {})) for place, kind in reads.items()}
+    return {place: Column(kind, np.empty(0), words.get(place, []), odd.get(place, {})) for place, kind in reads.items()}
 
 
 def columns_of_numbers(x: np.ndarray) -> tuple[Column, ...]:
@@ -105,11 +103,9 @@ class Span:
     """Rows of one file that follow each other in a table."""
 
     at: int  # index of the first one in the table
-    line: int  # its line in the file, if no blank line comes in between
-    number: int  # its number among the rows of the file, from 1
+    line: int  # its line in the file
     path: str | None = None  # None: the only file
-    has_blank_lines: bool = False
-    word: str = "row"
+    has_lines: bool = True  # without blank ones in between
 
 
 @dataclass
@@ -136,7 +132,7 @@ class Table:
         index = index if self.kept is None else int(self.kept[index])
         span = [span for span in self.spans if span.at <= index][-1]
         after = index - span.at
-        place = f"data row {span.number + after}" if span.has_blank_lines else f"{span.word} {span.line + after}"
+        place = f"row {span.line + after}" if span.has_lines else f"data row {1 + after}"
         return place if span.path is None else f"{place} of {span.path}"
 
 
@@ -205,8 +201,7 @@ def unicode_text(text: str) -> str:
 
 def shortened(text: str) -> str:
     """Return a field as messages show it: short, and on one line."""
-    text = "".join(c if c.isprintable() else "?" for c in text[: LONGEST_SHOWN + 1])
-    return text if len(text) <= LONGEST_SHOWN else f"{text[:LONGEST_SHOWN]}..."
+    return cut_line(text, LONGEST_SHOWN)
 
 
 def number_in(text: str, point: str = ".") -> float | None:
@@ -290,18 +285,10 @@ def valued(column: Column, reads: str, of_words: np.ndarray) -> Column:
 
 
 def odd_words(column: Column, of_words: np.ndarray) -> dict[str, Odd]:
-    """Return the words that have no value, nan, as odd ones, in the order of their first rows; MOST_ODD of them by
-    name."""
-    counts = np.bincount(column.values[column.values >= 0], minlength=len(column.words))
-    codes = np.flatnonzero(np.isnan(of_words[: len(counts)]) & (counts > 0)).tolist()
-    first = np.zeros(len(column.words) + 1, np.int64)
-    if codes:
-        first[column.values[::-1]] = np.arange(len(column.values) - 1, -1, -1)
-    codes.sort(key=first.__getitem__)
-    odd = {column.words[code]: Odd(int(counts[code]), int(first[code])) for code in codes[:MOST_ODD]}
-    if more := codes[MOST_ODD:]:
-        odd[OTHERS] = Odd(int(counts[more].sum()), int(first[more[0]]))
-    return odd
+    """Return the words that have no value, nan, as odd ones, in the order of their first rows."""
+    rows = np.flatnonzero(np.isnan(of_words)[column.values] & (column.values >= 0))
+    codes, first, counts = np.unique(column.values[rows], return_index=True, return_counts=True)
+    return {column.words[codes[i]]: Odd(int(counts[i]), int(rows[first[i]])) for i in np.argsort(first)}
 
 
 def as_text(column: Column) -> Column:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import lru_cache
-from itertools import islice, pairwise
+from itertools import islice
 from typing import NamedTuple
 
 import numpy as np
@@ -33,9 +34,8 @@ _BLANK = " "  # or several, or tabs; tried where none of the others but tab sepa
 _PLACE = np.dtype([("start", "i8"), ("stop", "i8"), ("doubled", "i4"), ("is_number", "i4")])  # struct csv_place
 _NO_PLACES = np.empty(0, _PLACE)
 _ROW = np.dtype([("line", "i8"), ("fields", "i8")])  # struct csv_row
-_WHOLE = re.compile(r"\d{1,18}", re.ASCII)
 _LEAST_NAMES = 3  # numbers that are taken for names where they count the columns
-_MANY_COLUMNS = 8  # whose numbers do not ascend by chance
+_MANY_COLUMNS = 8  # whose numbers do not count by chance
 _LEAST_BELOW = 3  # rows below a second header
 _HEAD_ROWS = 100  # looked at, to tell a header
 _HEAD_FIELDS = 30_000  # looked at, but for the first two rows, which are whole
@@ -54,7 +54,7 @@ class Head:
 
     path: str
     names: list[str] | None  # of the columns, if there is a header
-    first_row: list[str]
+    rows: list[list[Cell]]  # the first ones below the header
     first_line: int  # line of the file, counted from 1, at which the rows begin
     separator: str = ","
     point: str | None = None  # within the first numbers, between semicolons: perhaps a comma; None: there is none
@@ -67,7 +67,7 @@ class Head:
 
     @property
     def width(self) -> int:
-        return len(self.names or self.first_row)
+        return len(self.names or self.rows[0])
 
     def rows_in(self, size: int) -> int:
         """Return about how many rows these bytes of the file are, rather more; memory without rows is never touched."""
@@ -77,6 +77,11 @@ class Head:
         """Return how messages call a column: by its name, or by its place counted from 1."""
         name = self.names[index] if self.names else ""
         return f"column {name}" if name else f"column {index + 1} of {self.width}"
+
+    def kinds(self, places: Iterable[int], missing: frozenset[str]) -> dict[int, tuple]:
+        """Return of each column (kind, least and greatest number) in the first rows. missing: words for a gap."""
+        columns = {place: ColumnBelow(self.rows, place, missing) for place in places}
+        return {place: (column.kind, *column.bounds()) for place, column in columns.items()}
 
 
 def read_head(path: str, schema: Schema = UNSAID, first: Head | None = None) -> Head:
@@ -108,16 +113,19 @@ def read_head(path: str, schema: Schema = UNSAID, first: Head | None = None) -> 
         raise DataError(f"{path}: only a header, expected at least one row of numbers; add the data")
     if row == 2:
         log.warning("%s, row %d: texts above numbers, as units are; it is left out", path, rows.lines[1])
+    below, width = rows.rows[row:], rows.counts[0 if names else row]
+    values = ([cells[place].text for cells in below if place < len(cells)] for place in range(width))
+    filled = [place for place, own in enumerate(values) if (names and names[place]) or not GAPS.issuperset(own)]
     fraction = rows.separator == ";" and _FRACTION.search(text)
     return Head(
         path,
         names,
-        [cell.text for cell in rows.rows[row]],
+        below,
         rows.lines[row],
         rows.separator,
         fraction[1].decode() if fraction else None,
         len(text) / max(1, text.count(b"\n")),
-        rows.last_filled(names, row),
+        max(filled, default=width - 1),
         **start,
     )
 
@@ -193,10 +201,11 @@ def too_long(path: str) -> DataError:
 
 
 class Cell(NamedTuple):
-    """A field of the first rows: its text without quotes and blanks, and whether it is a number."""
+    """A field of the first rows, without quotes and blanks; kind: number, truth, date, written (as people write numbers
+    and dates) or text."""
 
     text: str
-    is_number: bool
+    kind: str
 
 
 def decoded(text: bytes) -> str:
@@ -222,35 +231,35 @@ class FirstRows:
         rows, self.separator = split(text, separator, most, places), separator
         rows = rows[(np.cumsum(rows["fields"]) <= _HEAD_FIELDS) | (np.arange(len(rows)) < 2)]
         self.lines, self.counts = rows["line"].tolist(), rows["fields"].tolist()
-        cells = iter(_cells(text, places[: sum(self.counts)]))
+        cells = []
+        for start, stop, doubled, is_number in places[: sum(self.counts)].tolist():
+            field = decoded(text[start:stop])
+            field = field.replace('""', '"') if doubled else field
+            cells.append(Cell(field, "number" if is_number else _kind_of(field)))
+        cells = iter(cells)
         self.rows = [list(islice(cells, count)) for count in self.counts]
 
     def columns_below(self, row: int = 0) -> list[ColumnBelow]:
-        """Return the columns of a row, as the rows below it have them; these may have too few fields."""
-        below = self.rows[row + 1 :]
-        return [ColumnBelow([cells[i] for cells in below if i < len(cells)]) for i in range(self.counts[row])]
-
-    def last_filled(self, names: list[str] | None, first: int) -> int:
-        """Return the last column with a name or, from a row on, a value; rows that end in separators have others."""
-        width = self.counts[first] if names is None else len(names)
-        for place in range(width - 1, -1, -1):
-            values = (cells[place].text for cells in self.rows[first:] if place < len(cells))
-            if (names and names[place]) or any(text not in GAPS for text in values):
-                return place
-        return width - 1
+        """Return the columns of a row, as the rows below it have them."""
+        return [ColumnBelow(self.rows[row + 1 :], place) for place in range(self.counts[row])]
 
 
 class ColumnBelow:
-    """The fields of a column below a row, gaps left out.
+    """The fields of a column in some rows, which may have too few, gaps left out.
 
     kind: of nearly all fields, text if there is no such kind; None: there are no fields.
     """
 
-    def __init__(self, cells: list[Cell]):
-        self.cells = [cell for cell in cells if cell.text not in GAPS]
+    def __init__(self, rows: list[list[Cell]], place: int, missing: frozenset[str] = GAPS):
+        self.cells = [row[place] for row in rows if place < len(row) and row[place].text not in missing]
         self.words = {cell.text for cell in self.cells}
-        kinds = Counter(map(_kind_of, self.cells)).most_common(1)
+        kinds = Counter(cell.kind for cell in self.cells).most_common(1)
         self.kind = next((kind if count >= 0.95 * len(self.cells) else "text" for kind, count in kinds), None)
+
+    def bounds(self) -> tuple[float, float]:
+        """Return the least and the greatest number."""
+        values = [float(cell.text.replace(",", ".")) for cell in self.cells if cell.kind == "number"]
+        return min(values, default=math.inf), max(values, default=-math.inf)
 
 
 def split(text: bytes, separator: str, most: int, places: np.ndarray = _NO_PLACES) -> np.ndarray:
@@ -267,14 +276,6 @@ def field_counts(text: bytes, separator: str) -> list[int]:
     return split(text, separator, _SPLIT_ROWS)["fields"].tolist()
 
 
-def _cells(text: bytes, places: np.ndarray) -> list[Cell]:
-    found = []
-    for start, stop, doubled, is_number in places.tolist():
-        field = decoded(text[start:stop])
-        found.append(Cell(field.replace('""', '"') if doubled else field, bool(is_number)))
-    return found
-
-
 # -- separator -----------------------------------------------------------------------------------------------
 
 
@@ -286,12 +287,11 @@ def separator_of(text: bytes) -> str:
     even = [one for one, found in counts.items() if MOST_COLUMNS >= found[0] > 1 == len({*found})]
     if not even:
         return max(SEPARATORS, key=lambda one: max((counts[one].count(n) for n in {*counts[one]} - {1}), default=0))
-    return even[0] if len(even) == 1 else max(even, key=lambda one: (_share_typed(text, one), one != _BLANK))
-
-
-def _share_typed(text: bytes, separator: str) -> float:
-    cells = [cell for row in FirstRows(text, separator, _SPLIT_ROWS).rows for cell in row]
-    return sum(cell.text in GAPS or _kind_of(cell) != "text" for cell in cells) / len(cells)
+    if len(even) == 1:
+        return even[0]
+    fields = {one: [cell for row in FirstRows(text, one, _SPLIT_ROWS).rows for cell in row] for one in even}
+    no_texts = {one: sum(c.text in GAPS or c.kind != "text" for c in own) / len(own) for one, own in fields.items()}
+    return max(even, key=lambda one: (no_texts[one], one != _BLANK))
 
 
 # -- header --------------------------------------------------------------------------------------------------
@@ -312,35 +312,26 @@ def _are_names(rows: FirstRows) -> bool:
     """Return whether the first row is unlike the rows below it, as names are.
 
     Names are texts above numbers, dates or yes/no words, and half as much tells a word that does not come again below
-    where others do. A number above numbers tells against it, several that ascend as one.
+    where others do. Each number above numbers tells against it. Numbers that count the columns, as pandas calls columns
+    without names, are names above texts or fractions, or if they are many.
     """
     columns = list(zip(rows.rows[0], rows.columns_below(), strict=True))
-    if _are_numbered(columns):
-        return True
-    known = [(cell, below) for cell, below in columns if cell.text not in GAPS and re.search(r"\w", cell.text)]
-    evidence = 0.0 if any(cell.is_number for cell, _ in known) else 0.25
-    for cell, below in known:
-        own = _kind_of(cell)
-        if below.kind == "text":
-            repeat = 2 * len(below.words) <= len(below.cells)
-            evidence += -1.0 if cell.text in below.words else 0.5 * (repeat and own != "number")
-        elif below.kind and own != "number":
-            evidence += -1.0 if own == below.kind else 1.0
-    above = [cell.text for cell, below in columns if cell.is_number and below.kind == "number"]
-    return evidence > (0.9 * bool(above) if _count(above) else min(1, len(above)) if _ascend(above) else len(above))
-
-
-def _are_numbered(columns: list[tuple[Cell, ColumnBelow]]) -> bool:
-    """Return whether numbers name the columns: they count them, above texts or fractions, as pandas names columns
-    without names; or they are many and ascend, as years do, and the row below does not."""
-    texts = [cell.text for cell, _ in columns]
     filled = [below for _, below in columns if below.kind]
     are_no_counts = (below.kind != "number" or all("." in word for word in below.words) for below in filled)
-    if len(texts) >= _LEAST_NAMES and _count(texts) and any(are_no_counts):
-        return True
-    numbers = [(cell.text, below.cells[0].text) for cell, below in columns if cell.is_number and below.kind == "number"]
-    own, others = zip(*numbers, strict=True) if numbers else ((), ())
-    return len(numbers) >= _MANY_COLUMNS and _ascend(own) and not _ascend(others)
+    if len(columns) >= _LEAST_NAMES and _count([cell.text for cell, _ in columns]):
+        is_first = len(columns) >= _MANY_COLUMNS and not _count([cell.text for cell in rows.rows[1]])
+        if is_first or any(are_no_counts):
+            return True
+    known = [(cell, below) for cell, below in columns if cell.text not in GAPS and re.search(r"\w", cell.text)]
+    evidence = 0.0 if any(cell.kind == "number" for cell, _ in known) else 0.25
+    for cell, below in known:
+        if below.kind == "text":
+            repeat = 2 * len(below.words) <= len(below.cells)
+            evidence += -1.0 if cell.text in below.words else 0.5 * (repeat and cell.kind != "number")
+        elif below.kind and cell.kind != "number":
+            evidence += -1.0 if cell.kind == below.kind else 1.0
+    above = [cell.text for cell, below in columns if cell.kind == "number" and below.kind == "number"]
+    return evidence > (0.9 * bool(above) if _count(above) else len(above))
 
 
 def _count(texts: list[str]) -> bool:
@@ -348,29 +339,21 @@ def _count(texts: list[str]) -> bool:
     return any(texts == list(map(str, range(start, start + len(texts)))) for start in (0, 1))
 
 
-def _ascend(texts: Sequence[str]) -> bool:
-    """Return whether texts are whole numbers, each larger than the one before."""
-    return all(map(_WHOLE.fullmatch, texts)) and all(int(one) < int(other) for one, other in pairwise(texts))
-
-
 def _is_second_header(rows: FirstRows) -> bool:
     """Return whether the row below a header is a second one, of units or types: texts above all numbers and dates, two
     or more of them, that never come again."""
     is_full = len(rows.counts) > 1 + _LEAST_BELOW and rows.counts[1] == rows.counts[0]
+    is_full = is_full and any(cell.kind in ("text", "written") for cell in rows.rows[1])
     pairs = zip(rows.rows[1], rows.columns_below(1), strict=True) if is_full else ()
     typed = [(cell, below) for cell, below in pairs if cell.text and below.kind in ("number", "date")]
     return len(typed) > 1 and all(
-        _kind_of(cell) in ("text", "written") and cell.text not in below.words | _ABSENT for cell, below in typed
+        cell.kind in ("text", "written") and cell.text not in below.words | _ABSENT for cell, below in typed
     )
 
 
-def _kind_of(cell: Cell) -> str:
-    """Return number, truth, date, written (as people write numbers and dates) or text."""
-    return "number" if cell.is_number else _kind_of_text(cell.text)
-
-
 @lru_cache(1 << 12)
-def _kind_of_text(text: str) -> str:
+def _kind_of(text: str) -> str:
+    """Return the kind of a field that is no number as C reads it."""
     if _COMMA.fullmatch(text):
         return "number"
     if text.lower() in TRUTHS:

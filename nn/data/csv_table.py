@@ -28,7 +28,6 @@ from .column import (
     Span,
     Table,
     Wanted,
-    date_in,
     empty_columns,
     is_coarse,
     number_in,
@@ -52,7 +51,7 @@ from .typed import joined
 
 ffi, lib = extension("seq")
 
-_LOOK_ROWS = 1000  # the first ones, which tell how columns are stored
+_STORED = {None: "number", "number": "number", "date": "date"}  # the first fields -> how a column is stored
 _BLOCK_BYTES = 1 << 22  # of rows for which memory is taken at a time
 _PIECE_BYTES = 1 << 22  # fewer are not worth a thread
 _JOINED_ROWS = 1 << 14  # that a thread moves at a time
@@ -87,7 +86,7 @@ class CsvSource:
             head.names = head.names or first.names
             if head.names and not first.names:
                 raise DataError(f"{head.path}: a header, expected none as in {first.path}; remove it, or add one there")
-            check_same_columns(head.path, head.names or head.first_row, first.path, first.names or head.first_row)
+            check_same_columns(head.path, head.names or [], first.path, first.names or [])
         self._agree_on_point(next((head.point for head in self._heads if head.point), None))
 
     def read(self, wanted: Wanted) -> Table:
@@ -97,10 +96,7 @@ class CsvSource:
     def _table(self, wanted: Wanted) -> Table:
         stored = self._stored(wanted)
         rows = self._rows(stored)
-        columns, is_split_by_semicolon = rows.columns, self._head.separator == ";"
-        if is_split_by_semicolon and not self._head.point and any(_other_number(c.odd, ".") for c in columns.values()):
-            self._agree_on_point(",")  # the first decimal comma comes late
-            return self._table(wanted)
+        columns = rows.columns
         guessed = [place for place, kind in wanted.reads.items() if kind is None and place not in wanted.raw]
         texts = {
             place
@@ -109,8 +105,9 @@ class CsvSource:
         }
         if texts:
             columns |= self._rows(replace(stored, reads=dict.fromkeys(sorted(texts), "text"))).columns
-        if is_split_by_semicolon:
-            self._check_point(columns, guessed, rows.spans)
+        if self._head.separator == ";" and self._has_late_comma(columns, guessed, rows.spans):
+            self._agree_on_point(",")
+            return self._table(wanted)
         for place in guessed:
             if columns[place].reads == "text":
                 least = 1.0 if place in wanted.pure else MOSTLY
@@ -128,24 +125,22 @@ class CsvSource:
         A column that float32 does not blur in some rows is blurred in no further ones, as its range grows at least as
         its size does; unless it is constant so far.
         """
+        first = self._head.kinds(wanted.reads, wanted.missing)
         reads = {place: "text" if place in wanted.raw else kind for place, kind in wanted.reads.items()}
-        looked = [place for place, kind in reads.items() if kind in (None, "number")]
-        if not looked or (None not in reads.values() and wanted.dtype == "float64"):
-            return replace(wanted, reads=reads)
-        as_numbers = replace(wanted, reads=dict.fromkeys(looked, "number"), exact=frozenset(), dtype="float64")
-        reader = CsvReader(self._head, as_numbers, _LOOK_ROWS)
-        reader.read(self._head.text, is_enough=True)
-        first = reader.taken().columns
-        reads = {place: _kind_of(first[place]) if kind is None else kind for place, kind in reads.items()}
-        numbers = [first[p] for p, kind in reads.items() if kind == "number" and p not in wanted.exact]
-        is_double = any(one.low > one.high or one.low == one.high != 0 for one in numbers) or _are_coarse(numbers)
+        reads = {place: kind or _STORED.get(first[place][0], "text") for place, kind in reads.items()}
+        bounds = [first[p][1:] for p, kind in reads.items() if kind == "number" and p not in wanted.exact]
+        is_double = any(low >= high and low != 0 for low, high in bounds) or _are_coarse(bounds)
         return replace(wanted, reads=reads, dtype="float64" if is_double else wanted.dtype)
 
     def _filled(self, table: Table, wanted: Wanted) -> Table:
         """Return the table, its matrix of all columns of numbers, in float64 where float32 would blur one."""
         columns = table.columns
         places = sorted(p for p, column in columns.items() if column.reads == "number" and p not in wanted.exact)
-        dtype = "float64" if wanted.dtype == "float64" or _are_coarse(columns[p] for p in places) else "float32"
+        dtype = (
+            "float64"
+            if wanted.dtype == "float64" or _are_coarse([(columns[p].low, columns[p].high) for p in places])
+            else "float32"
+        )
         again = [place for place in table.number_places if columns[place].reads == "number"]
         if again and dtype == "float64" != table.numbers.dtype:  # since another column did not look like numbers
             columns |= self._rows(replace(wanted, reads=dict.fromkeys(again, "number"), dtype=dtype)).columns
@@ -159,19 +154,24 @@ class CsvSource:
         for head in self._heads:
             head.point = head.point or point
 
-    def _check_point(self, columns: dict[int, Column], guessed: list[int], spans: list[Span]) -> None:
-        """Raise DataError for a decimal comma among decimal points, or the other way round."""
+    def _has_late_comma(self, columns: dict[int, Column], guessed: list[int], spans: list[Span]) -> bool:
+        """Return whether a decimal comma stands where the first rows have no decimals. Raises DataError for one among
+        decimal points, or the other way round."""
         head = self._head
         for place, column in columns.items():
             word = _other_number(column.odd or (column.words if place in guessed else []), head.point or ".")
-            if word is not None:
-                codes = column.values
-                first = column.odd[word].first if column.odd else int(np.argmax(codes == column.words.index(word)))
-                row, name = Table({}, codes, [], spans).row(first), "comma" if head.point == "," else "point"
-                raise DataError(
-                    f'{self.path}, {row}, {head.column(place)}: found "{shortened(word)}", expected a decimal {name} '
-                    f"as in the other numbers; write all numbers one way"
-                )
+            if word is None:
+                continue
+            if not head.point:
+                return True
+            codes = column.values
+            first = column.odd[word].first if column.odd else int(np.argmax(codes == column.words.index(word)))
+            row, name = Table({}, codes, [], spans).row(first), "comma" if head.point == "," else "point"
+            raise DataError(
+                f'{self.path}, {row}, {head.column(place)}: found "{shortened(word)}", expected a decimal {name} '
+                f"as in the other numbers; write all numbers one way"
+            )
+        return False
 
     # -- rows ------------------------------------------------------------------------------------------------
 
@@ -193,23 +193,14 @@ class CsvSource:
         return reader.taken()
 
 
-def _are_coarse(columns: Iterable[Column]) -> bool:
-    bounds = [(column.low, column.high) for column in columns]
-    return bool(bounds) and is_coarse(*zip(*bounds, strict=True))
+def _are_coarse(bounds: list[tuple[float, float]]) -> bool:
+    return is_coarse(*np.array(bounds).reshape(-1, 2).T)
 
 
-def _kind_of(column: Column) -> str:
-    """Return how a column is stored whose first fields were read as numbers."""
-    return "number" if _share(column) >= MOSTLY else "date" if _share(column, of_dates=True) >= MOSTLY else "text"
-
-
-def _share(column: Column, of_dates: bool = False) -> float:
-    """Return the share of the known fields that are what the column was read as; or of dates among its odd words."""
-    if not column.odd:
-        return 1.0
+def _share(column: Column) -> float:
+    """Return the share of the known fields that are what the column was read as."""
     odd, others = sum(one.rows for one in column.odd.values()), len(column) - int(column.is_gap.sum())
-    right = sum(one.rows for word, one in column.odd.items() if date_in(word) is not None) if of_dates else others
-    return right / (odd + others)
+    return others / (odd + others)
 
 
 def _other_number(words: Iterable[str], point: str) -> str | None:
@@ -244,6 +235,15 @@ def _gaps(missing: frozenset[str], memory: dict):
     return gaps
 
 
+def _with_room(rows: np.ndarray, count: int) -> np.ndarray:
+    """Return an array of at least `count` rows that begins with these: itself, or a longer copy."""
+    if count <= len(rows):
+        return rows
+    longer = new_rows((max(count, len(rows) * 3 // 2), *rows.shape[1:]), rows.dtype)
+    longer[: len(rows)] = rows
+    return longer
+
+
 class _Words:
     """The different words of a column, or its odd ones: memory for C's struct csv_words, and the words as text."""
 
@@ -260,16 +260,16 @@ class _Words:
         used = int(self._ends[c.count - 1]) if c.count else 0
         if c.size - used < length or not c.size:
             c.size = 2 * used + max(length, 4096)
-            self._text = _longer(self._text, c.size)
+            self._text = _with_room(self._text, c.size)
             _point(c, self._memory, text=self._text)
         if c.count == c.most:
             c.most = min(c.limit, max(256, 4 * c.count))
             c.mask = (1 << (2 * c.most).bit_length()) - 1
-            self._ends = _longer(self._ends, c.most)
+            self._ends = _with_room(self._ends, c.most)
             _point(c, self._memory, ends=self._ends, table=np.zeros(c.mask + 1, np.uint64))
             lib.csv_index(c)
             if self._odd is not None:
-                self._odd = _longer(self._odd, c.most + 1)
+                self._odd = _with_room(self._odd, c.most + 1)
                 _point(c, self._memory, odd=self._odd)
         return True
 
@@ -287,43 +287,11 @@ class _Words:
         return found
 
 
-def _longer(array: np.ndarray, size: int) -> np.ndarray:
-    longer = np.zeros((size, *array.shape[1:]), array.dtype)
-    longer[: len(array)] = array
-    return longer
-
-
 def _add_odd(odd: dict[str, Odd], word: str, more: Odd, start: int = 0) -> None:
     """Count an odd word's further rows, which begin at `start`."""
     if more.rows:
         known = odd.setdefault(word, Odd(0, start + more.first))
         known.rows += more.rows
-
-
-class GrowingRows:
-    """Rows whose number is not known yet: blocks of an array, which is copied to a longer one where it is full."""
-
-    def __init__(self, columns: int, dtype: str, block_rows: int):
-        self._block_rows, self._used = block_rows, 0
-        self._rows = np.empty((0, columns), dtype)
-
-    def new_block(self) -> np.ndarray:
-        """Return a new block (block_rows, columns) of zeros to be filled; those before may move."""
-        first, self._used = self._used, self._used + self._block_rows
-        self._make_room(self._used)
-        return self._rows[first : self._used]
-
-    def _make_room(self, rows: int) -> None:
-        if rows > len(self._rows):
-            longer = new_rows((max(rows, len(self._rows) * 3 // 2), self._rows.shape[1]), self._rows.dtype)
-            longer[: len(self._rows)] = self._rows
-            self._rows = longer
-
-    def joined(self, rows: int) -> np.ndarray:
-        """Return the first `rows` rows as one array, which are given away."""
-        self._make_room(rows)
-        joined, self._rows = self._rows[:rows], self._rows[:0].copy()
-        return joined
 
 
 @dataclass
@@ -359,18 +327,14 @@ class CsvReader:
         self._csv, self._memory, self._reads, self._several = ffi.new("struct csv *"), {}, wanted.reads, several
         self._csv.columns, self._gap_memory = head.width, {}
         self._csv.gaps = self._gaps = _gaps(wanted.missing, self._gap_memory)
-        self._full_rows, self._rest = 0, b""  # rest: of a row whose quotes were open at the end of the text
-        self._begin_file(head)
-        self._spans = [self._span(0)]
+        self._full_rows, self._rest = 0, b""  # rest: the front of a row whose end is still to come
+        self._spans: list[Span] = []
+        self.begin(head)
         self._fill_struct(wanted)
-        self._types = {"matrix": wanted.dtype, "doubles": "float64", "codes": "int32"}
-        widest = max(len(places) * np.dtype(self._types[name]).itemsize for name, places in self._places.items())
+        types = {"matrix": wanted.dtype, "doubles": "float64", "codes": "int32"}
+        self._arrays = {name: np.empty((0, len(self._places[name])), kind) for name, kind in types.items()}
+        widest = max(array.itemsize * array.shape[1] for array in self._arrays.values())
         self._block_rows = rows or max(1, _BLOCK_BYTES // max(1, widest))
-        self._blocks = {
-            name: GrowingRows(len(places), self._types[name], self._block_rows)
-            for name, places in self._places.items()
-            if places
-        }
 
     def _fill_struct(self, wanted: Wanted) -> None:
         """Fill in the C reader's struct for these columns, without memory for rows."""
@@ -388,64 +352,65 @@ class CsvReader:
         csv.words = self._c_words = ffi.new("struct csv_words[]", csv.columns)
         self._words: dict[int, _Words] = {}
 
-    def _begin_file(self, head: Head) -> None:
-        self._head, csv = head, self._csv
-        csv.separator, csv.point = head.separator.encode(), (head.point or ".").encode()
-        csv.first_line, csv.line = head.first_line, 0
-
     @property
     def rows(self) -> int:
         """Return the number of rows that were read."""
         return self._full_rows + self._csv.rows
 
-    def _span(self, at: int) -> Span:
-        return Span(at, self._head.first_line, 1, self._head.path if self._several else None)
-
     def begin(self, head: Head) -> None:
-        """Continue with the rows of another file."""
+        """Go on with the rows of a file."""
         self._end_span()
-        self._begin_file(head)
-        self._spans.append(self._span(self.rows))
+        self._head, csv = head, self._csv
+        csv.separator, csv.point = head.separator.encode(), (head.point or ".").encode()
+        csv.first_line, csv.line = head.first_line, 0
+        self._spans.append(Span(self.rows, head.first_line, head.path if self._several else None))
 
     def _end_span(self) -> None:
-        span = self._spans[-1]
-        rows = self.rows - span.at
-        span.has_blank_lines = rows > 0 and self._csv.row_line != span.line + rows - 1
+        for span in self._spans[-1:]:
+            rows = self.rows - span.at
+            span.has_lines = rows == 0 or self._csv.row_line == span.line + rows - 1
 
     def read_blocks(self, blocks: Iterable[bytes]) -> None:
         """Take in a file, or a piece of it. Raises DataError."""
-        for text in _whole_lines(blocks, self._head.path):
+        for text in blocks:
             self.read(text)
-        self._end_file()
+        self.read(b"", is_end=True)
+        if self._rest:
+            raise open_quote(self._head.path, self._csv.row_line)
 
-    def read(self, text: bytes | memoryview, is_enough: bool = False) -> None:
-        """Take in the next lines of the file; is_enough: no more rows than one block of memory takes."""
-        csv = self._csv
-        text = self._rest + bytes(text) if self._rest else text
-        at = 3 if csv.line == 0 < csv.first_line and text[:3] == BYTE_ORDER_MARK else 0
+    def read(self, text: bytes, is_end: bool = False) -> None:
+        """Take in the next bytes of the file. is_end: the last line is whole."""
+        at = 0
+        if self._rest:  # of the text only a line that goes over its beginning is copied
+            at = text.find(b"\n") + 1 or len(text)
+            self._take_in(self._rest + text[:at], 0, is_end)
+            if self._rest:
+                text, at = self._rest + text[at:], 0
+        self._take_in(text, at, is_end)
+
+    def _take_in(self, text: bytes, at: int, is_end: bool) -> None:
+        csv, stop = self._csv, len(text) if is_end else text.rfind(b"\n") + 1
+        if csv.line == 0 < csv.first_line and text[:3] == BYTE_ORDER_MARK:
+            at = min(3, stop)
         buffer = ffi.from_buffer(text)
-        while (result := lib.csv_read(csv, buffer + at, len(text) - at)) not in (lib.CSV_OK, lib.CSV_OPEN):
+        while (result := lib.csv_read(csv, buffer + at, stop - at)) not in (lib.CSV_OK, lib.CSV_OPEN):
             if result == lib.CSV_FULL:
-                if is_enough and csv.rows:
-                    return
                 self._make_room()
             elif result == lib.CSV_RAGGED or not self._make_room_for_words():
                 raise self._failure(result)
             at += csv.used
-        self._rest = bytes(text[at + csv.used :])
-        if len(self._rest) > _LONGEST_ROW:
-            self._end_file()
-
-    def _end_file(self) -> None:
-        """Check that the last row was whole. Raises DataError."""
-        if self._rest:
-            raise open_quote(self._head.path, self._csv.row_line)
+        self._rest = text[at + csv.used :]
+        if len(self._rest) > LONGEST_LINE and b"\n" not in self._rest:
+            raise too_long(self._head.path)
+        if len(self._rest) > _LONGEST_ROW and result == lib.CSV_OPEN:
+            raise open_quote(self._head.path, csv.row_line)
 
     def _make_room(self) -> None:
         csv = self._csv
         self._full_rows += csv.rows
-        for member, blocks in self._blocks.items():
-            _point(csv, self._memory, **{member: blocks.new_block()})
+        for member, array in self._arrays.items():
+            self._arrays[member] = array = _with_room(array, self._full_rows + self._block_rows)
+            _point(csv, self._memory, **{member: array[self._full_rows :]})
         csv.rows, csv.capacity = 0, self._block_rows
 
     def _make_room_for_words(self) -> bool:
@@ -459,10 +424,8 @@ class CsvReader:
         self._end_span()
         count, csv = self.rows, self._csv
         self._memory.clear()  # the blocks among it
-        arrays = {
-            name: self._blocks[name].joined(count + more) if places else np.empty((count + more, 0), self._types[name])
-            for name, places in self._places.items()
-        }
+        arrays = {name: _with_room(array, count + more)[: count + more] for name, array in self._arrays.items()}
+        self._arrays.clear()
         numbers = [*self._places["matrix"], *self._places["doubles"]]
         words = {place: words.texts() for place, words in self._words.items() if place in self._places["codes"]}
         odd = {place: words.odd() for place, words in self._words.items() if place in numbers}
@@ -487,29 +450,7 @@ class CsvReader:
         )
 
 
-def _whole_lines(blocks: Iterable[bytes], path: str) -> Iterator[bytes | memoryview]:
-    """Yield the same text, cut behind ends of lines; only lines that go over the end of a block are copied."""
-    rest = b""
-    for block in blocks:
-        first, last = block.find(b"\n") + 1 if rest else 0, block.rfind(b"\n") + 1
-        if rest and len(rest) + (first or len(block)) > LONGEST_LINE:
-            raise too_long(path)
-        if rest and last:
-            yield rest + block[:first]
-        yield memoryview(block)[first:last]
-        rest = block[last:] if last else rest + block
-    if rest:
-        yield rest
-
-
 # -- one file ------------------------------------------------------------------------------------------------
-
-
-def _cuts(file: int, size: int, pieces: int) -> list[int]:
-    """Return where the pieces begin, and the end; each begins behind the end of a line."""
-    starts = [piece * size // pieces for piece in range(1, pieces)]
-    ends = [(at, os.pread(file, BLOCK, at).find(b"\n") + 1) for at in starts]
-    return sorted({0, size, *(at + behind for at, behind in ends if behind)})
 
 
 def _blocks(file: int, start: int, stop: int, failures: list[bool]) -> Iterator[bytes]:
@@ -521,7 +462,10 @@ def _blocks(file: int, start: int, stop: int, failures: list[bool]) -> Iterator[
 
 def _read_pieces(head: Head, wanted: Wanted, file: int, size: int) -> Rows | None:
     """Return all rows of an open file, read by a thread a piece; None if that cannot be done, or is not worth it."""
-    cuts = _cuts(file, size, min(default_threads(), size // _PIECE_BYTES)) if size >= 2 * _PIECE_BYTES else []
+    pieces = min(default_threads(), size // _PIECE_BYTES)
+    starts = [piece * size // pieces for piece in range(1, pieces)]
+    ends = [(at, os.pread(file, BLOCK, at).find(b"\n") + 1) for at in starts]
+    cuts = sorted({0, size, *(at + behind for at, behind in ends if behind)})
     if len(cuts) < 3:
         return None
     failures: list[bool] = []
@@ -564,7 +508,7 @@ def _joined(pieces: list[Rows], pool: ThreadPoolExecutor) -> Rows | None:
         rows.arrays.clear()
         rows.columns.clear()  # and the memory of both
     line = first.spans[0].line
-    first.spans = [Span(0, line, 1, has_blank_lines=last_line != line + first.count - 1)]
+    first.spans = [Span(0, line, has_lines=last_line == line + first.count - 1)]
     first.point_columns()
     return first
 

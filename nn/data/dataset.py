@@ -15,7 +15,7 @@ from ..utils import DataError, UsageError, default_threads
 from .column import Column, columns_of_numbers
 from .kinds import Kind
 from .records import in_file, share_of, some_rows, within
-from .source import Files, digest_text
+from .source import Files
 from .written import WrittenNumbers
 
 ROLES = ("weight", "group", "time")  # of columns that say something of their row
@@ -181,7 +181,8 @@ class _Digest:
     def __get__(self, ds: Dataset | None, owner: type) -> str | None:
         if ds is None:
             return None  # the default
-        return digest_text(vars(ds)["sha256"])
+        digest = vars(ds)["sha256"]
+        return digest.sha256 if isinstance(digest, Files) else digest
 
     def __set__(self, ds: Dataset, digest: str | Files | None) -> None:
         vars(ds)["sha256"] = digest

@@ -161,7 +161,7 @@ def _words_of(kind) -> tuple[str, str]:
     if kind.kind == "ordered":
         return f"one of {kind.written}", f"none of {kind.written}"
     if kind.kind == "yes/no":
-        return "yes or no", "neither yes nor no"
+        return "yes or no, true or false, 1 or 0", "neither yes nor no"
     noun = kind.kind.removeprefix("written ")
     return f"a {noun}" + f" written as {kind.written}" * bool(kind.written), f"no {noun}"
 
@@ -293,30 +293,27 @@ def _tells(column: Column, y: np.ndarray, rows: slice) -> bool:
 def _sums(ds: Dataset, columns) -> list[str]:
     """Return a remark if the numbers of the target are a column, in any unit, or a sum or difference of columns."""
     places = [place for place, column in enumerate(columns) if column.reads == "number"]
-    rows = min(len(ds.x), _LOOK_ROWS)
-    if ds.y.shape[1] != 1 or not 0 < len(places) <= min(_MOST_COLUMNS, rows // 2):
+    some, least = slice(_LOOK_ROWS), 2 * len(places)
+    if ds.y.shape[1] != 1 or not 0 < len(places) <= _MOST_COLUMNS or len(ds.y[some]) < least or not np.ptp(ds.y[some]):
         return []
 
-    def off(rows: slice, places: list[int], factors: np.ndarray | None = None):
-        """Return (factors of the columns, the last one constant; how far their sum is off, of the largest target)."""
-        x = np.column_stack([*(columns[place].values[rows] for place in places), np.ones(len(ds.y[rows]))])
+    def columns_and_one(places: list[int], rows: slice) -> np.ndarray:
+        return np.column_stack([*(columns[place].values[rows] for place in places), np.ones(len(ds.y[rows]))])
+
+    x = columns_and_one(places, some)
+    if not np.isfinite(x).all():
+        return []
+    scale = np.abs(x).max(axis=0) + (x == 0).all(axis=0)
+    *factors, constant = np.linalg.lstsq(x / scale, ds.y[some, 0].astype(np.float64), rcond=None)[0] / scale
+    parts = {place: factor for place, factor in zip(places, factors, strict=True) if abs(factor) > _EXACT}
+    if not parts or (len(parts) > 1 and any(abs(abs(factor) - 1) > 1e-3 for factor in parts.values())):
+        return []
+    for rows in (some, slice(None)):
         y = ds.y[rows, 0].astype(np.float64)
-        if not np.isfinite(x).all():
-            return factors, np.inf
-        scale = np.abs(x).max(axis=0) + (x == 0).all(axis=0)
-        factors = np.linalg.lstsq(x / scale, y, rcond=None)[0] / scale if factors is None else factors
-        return factors, np.abs(x @ factors - y).max() / max(np.abs(y).max(), np.finfo(np.float64).tiny)
-
-    factors, distance = off(slice(rows), places)
-    if distance > _EXACT or not np.ptp(ds.y[:rows]):
-        return []
-    counts = [place for place, factor in zip(places, factors[:-1], strict=True) if abs(factor) > _EXACT]
-    factors, distance = off(slice(rows), counts)
-    signs = np.round(factors[:-1])
-    are_signs = bool((np.abs(signs) == 1).all() and np.abs(factors[:-1] - signs).max(initial=0) < 1e-3)
-    if not counts or distance > _EXACT or not (len(counts) == 1 or are_signs):
-        return []
-    return [] if off(slice(None), counts, factors)[1] > 2 * _EXACT else [_leave_out(ds, counts)]
+        off = np.abs(columns_and_one([*parts], rows) @ [*parts.values(), constant] - y).max()
+        if not off <= 2 * _EXACT * np.abs(y).max():  # a gap is nan
+            return []
+    return [_leave_out(ds, [*parts])]
 
 
 def _stand_ins(ds: Dataset, place: int, column: Column) -> list[str]:

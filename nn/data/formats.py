@@ -18,10 +18,9 @@ from .arrow import feather, orc, parquet
 from .column import TableSource
 from .csv_table import CsvSource
 from .frames import json_lines
-from .source import Source, data_files, database_of
+from .source import Fetched, Source, data_files, database_of
 from .sqlite import database
 from .typed import typed_table
-from .uris import Fetched
 
 _CONTROL = re.compile(rb"[\0-\x08\x0e-\x1a\x1c-\x1f]")  # bytes that no text has
 _HEAD = 4096  # bytes that tell the format

@@ -13,9 +13,8 @@ from ..utils import DataError
 from .arrow import arrow_block
 from .column import Column
 from .records import fits
-from .source import read_blocks
+from .source import pyarrow, read_blocks
 from .typed import Opened, TypedSource, array_block, objects, recoded, times
-from .uris import pyarrow
 
 TARGET = "target"  # the name of targets that have none
 
@@ -141,12 +140,8 @@ def pandas_block(series) -> Column:
 
 
 def json_lines(path: str) -> Opened:
-    """Open a file of JSON lines, an object each. Raises DataError."""
-    return _columns_of(_json_rows(path))
-
-
-def _json_rows(path: str) -> list[dict]:
-    """Return the objects of a file. Raises DataError for another line, and if the memory does not suffice for them."""
+    """Open a file of JSON lines, an object each. Raises DataError for another line, and if the memory does not suffice
+    for them."""
     blocks, size = [], 0
     for block in read_blocks(path):
         blocks.append(block)
@@ -154,17 +149,17 @@ def _json_rows(path: str) -> list[dict]:
         if not fits(8 * size):
             raise DataError(f"{path}: more text than the memory has room for; convert it to Parquet")
     lines = b"".join(blocks).decode("utf-8-sig", "replace").split("\n")
+    rows = _objects(",".join(filter(str.strip, lines)))  # all at once: each key is one text
+    if rows is None:
+        bad = (number for number, line in enumerate(lines, 1) if _objects(line) is None)
+        raise DataError(f"{path}, line {next(bad, 1)}: no JSON object, expected one on each line; correct the line")
+    return _columns_of(rows)
+
+
+def _objects(text: str) -> list[dict] | None:
+    """Return the objects that a text with commas between them is; None if it is none."""
     try:
-        rows = json.loads(f"[{','.join(filter(str.strip, lines))}]")  # all at once: each key is one text
+        rows = json.loads(f"[{text}]")
     except (ValueError, RecursionError):
-        rows = [None]
-    if all(isinstance(row, dict) for row in rows):
-        return rows
-    for number, line in enumerate(lines, 1):
-        try:
-            is_object = not line.strip() or isinstance(json.loads(line), dict)
-        except (ValueError, RecursionError):
-            is_object = False
-        if not is_object:
-            raise DataError(f"{path}, line {number}: no JSON object, expected one on each line; correct the line")
-    raise DataError(f"{path}: no JSON lines; write an object on each line")
+        return None
+    return rows if all(isinstance(row, dict) for row in rows) else None

@@ -96,11 +96,11 @@ def least_rows(counts: Collection[int]) -> int:
 def way_of_numbers(words: dict[str, int], asked: bool = False) -> written.WrittenNumbers | None:
     """Return how numbers are written, if MOSTLY of the rows hold numbers written so, not all of them plain.
 
-    words: the rows of each. asked: a person has said that they are numbers, and the most frequent way is right.
+    words: the rows of each. asked: a person has said that they are numbers, however few.
     """
     known = _known(words, asked)
     ways = [_between_signs(known, way) for way in written.NUMBERS]
-    found = _best({way: way.value_of for way in ways}, known, asked)
+    found = _best({way: way.value_of for way in ways}, known)
     if found is None or found.before or found.behind or (not asked and len(known) < len(words)):
         return found
     return None if all(number_in(word) is not None or found.value_of(word) is None for word in known) else found
@@ -124,19 +124,21 @@ def way_of_dates(words: dict[str, int], asked: bool = False, name: str = "", fla
     cures are told in a DataError, as a shell takes them. name, flag: as in kind_of.
     """
     known = _known(words, asked)
-    form = _best({form: partial(written.date_of, form=form) for form in written.FORMS}, known, asked)
+    form = _best({form: partial(written.date_of, form=form) for form in written.FORMS}, known)
     month_first, day_first = written.EITHER
-    dates = [[word for word in known if written.date_of(word, one) is not None] for one in written.EITHER]
-    if form != month_first or dates[0] != dates[1]:
+    if form != month_first:
         return form
-    first, second = zip(*(map(int, re.split(r"\D", word)[:2]) for word in dates[0]), strict=True)
+    dates, others = ([word for word in known if written.date_of(word, one) is not None] for one in written.EITHER)
+    if dates != others:
+        return month_first
+    first, second = zip(*(map(int, re.split(r"\D", word)[:2]) for word in dates), strict=True)
     if first == second or ({*second} == {1} and len({*first}) > 1):
         return month_first
     if {*first} == {1} and len({*second}) > 1:
         return day_first
     choices = [in_a_list(f"{flag}={written.FORMS[form][0]}") for form in (day_first, month_first)]
     raise DataError(
-        f'{name}: found "{shortened(dates[0][0])}", and no date tells which is the day and which the month; add '
+        f'{name}: found "{shortened(dates[0])}", and no date tells which is the day and which the month; add '
         f"{' or '.join(f'--dates {shlex.quote(choice)}' for choice in choices)}"
     )
 
@@ -156,21 +158,19 @@ def _known(words: dict[str, int], asked: bool) -> dict[str, int]:
     return {} if are_few and not asked else known
 
 
-def _best(ways: dict, words: dict[str, int], asked: bool):
-    """Return the way of most rows, the first one of several; None if it is not that of MOSTLY of all, unless asked.
-
-    ways: each with what gives the value of a word, or None.
-    """
+def _best(ways: dict, words: dict[str, int]):
+    """Return the way of most rows, the first one of several; None if it is not that of MOSTLY of all. ways: each with
+    what gives the value of a word, or None."""
 
     def rows_of(some: Iterable[str], value_of=bool) -> int:
         return sum(words[word] for word in some if value_of(word) is not None)
 
     first, total, most, best = [*islice(words, _GLANCE)], sum(words.values()), 0, None
     for way, value_of in ways.items():
-        if most < total and (asked or rows_of(first, value_of) >= MOSTLY / 2 * rows_of(first)):
+        if most < total and rows_of(first, value_of) >= MOSTLY / 2 * rows_of(first):
             rows = rows_of(words, value_of)
             most, best = (rows, way) if rows > most else (most, best)
-    return best if asked or most >= MOSTLY * total else None
+    return best if most >= MOSTLY * total else None
 
 
 # ---------------------------------------------------------------- what all columns are
@@ -185,9 +185,9 @@ def decide(
     """
     kinds, left_out = {}, {}
     for place, column in columns.items():
-        is_number = is_plain or column.reads == "number"
-        name = source.names[place] if source.names else None
-        kind = NUMBER if is_number else kind_of(column, choices.get(place), source.column(place), name or str(place))
+        name, kind = source.names[place] if source.names else None, NUMBER
+        if column.reads != "number":
+            kind = kind_of(column, choices.get(place), source.column(place), name or str(place))
         reason = reason_to_leave_out(column, kind, name, is_plain)
         if reason and (place not in choices or reason == GAPS_ONLY):
             left_out[place] = reason
@@ -214,7 +214,7 @@ def reason_to_leave_out(column: Column, kind: Kind, name: str | None = None, is_
                 return None
             return _DIFFERS if np.count_nonzero(rows == 1) >= (1 - _SHARED) * known else _ARE_RARE
         return ONE_VALUE if known else GAPS_ONLY
-    if not is_plain and np.isnan(values[0]) and np.isnan(values).all():
+    if np.isnan(values[0]) and np.isnan(values).all():
         return GAPS_ONLY
     reasons = [reason for reason, holds in RULES.items() if column.reads == "number" and holds(values, name)]
     if not is_plain and (values[:COUNTED_ROWS] == values[0]).all() and (values == values[0]).all():

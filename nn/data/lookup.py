@@ -27,10 +27,7 @@ def find_places(source: TableSource, schema: Schema, labelled: bool) -> Places:
     if known and schema.width is not None and len(features) != schema.width:
         raise LayersMismatch(column_mismatch(source, len(features), schema))
     if not features:
-        found, cure = "only target columns, expected features as well", "check --target"
-        if dropped:
-            found, cure = "no input columns left, expected one or more", "drop fewer with --drop"
-        raise DataError(f"{source.path}: {found}; {cure}")
+        raise DataError(f"{source.path}: no input columns left, expected one or more; check --target and --drop")
     roles = roles if labelled or not schema.of_model else {}  # a prediction does not ask for them
     return Places(features, targets, ids, roles, _chosen(source, choices))
 

@@ -17,9 +17,7 @@ import mmap
 import os
 import tempfile
 import weakref
-from bisect import bisect_right
 from collections.abc import Callable, Iterator, Sequence
-from itertools import accumulate
 from pathlib import Path
 from typing import NamedTuple
 
@@ -374,18 +372,14 @@ COPIES = 12  # of the parameters: themselves, gradients, moments, those of the b
 def make_room(net, ds, networks: Sequence[int]) -> int | None:
     """Return the bytes that the memory of a Dataset leaves rows beside networks of these bytes each; None: no limit.
 
-    Inputs that are in memory go to a file where they would take more. Raises UsageError, which says how many networks
-    fit, if those do not.
+    Inputs that are in memory go to a file where they would take more. Raises UsageError if the networks do not fit.
     """
     memory = ds.memory
     if memory is None:
         return None
-    beside, count = net.traits.base_bytes + READING_BYTES + ROW_BYTES * ds.rows, len(networks)
-    fit, least = bisect_right(list(accumulate(networks)), memory - beside), beside + sum(networks)
-    if 0 < fit < count:
-        cure = f"--networks {fit} fits, or give {size_text(least)}"
-        raise UsageError(f"--memory {size_text(memory)}: too little for {count} networks; {cure}")
-    check_memory(memory, least, "this network" if count == 1 else f"any of {count} networks")
+    count = len(networks)
+    least = net.traits.base_bytes + READING_BYTES + ROW_BYTES * ds.rows + sum(networks)
+    check_memory(memory, least, "this network" if count == 1 else f"these {count} networks")
     if taken() > memory - least:
         ds.move_to_file()
     return memory - least

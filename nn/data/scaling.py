@@ -66,13 +66,11 @@ class Scaling:
     def apply(self, x: np.ndarray, dtype="float32") -> np.ndarray:
         """Scale the rows of x into a new array of type `dtype`."""
         out = new_rows(x.shape, dtype)
-        levels = (np.arange(256) / 255).astype(out.dtype)
         shift, scale = _beside(self.shift, x), _beside(self.scale, x)
         for target, block in zip(*(_row_blocks(rows, size=_CACHED_VALUES) for rows in (out, x)), strict=True):
             if self.kind == "pixel" and x.dtype == np.uint8:
-                np.take(levels, block, out=target)
-                continue
-            if len(shift):
+                block = block / 255
+            elif len(shift):
                 block = block.astype(np.float64)
                 block -= shift
                 block /= scale

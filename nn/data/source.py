@@ -1,4 +1,8 @@
-"""Data files as bytes: one pass opens, unpacks (gzip) and hashes them."""
+"""Data files as bytes, wherever they lie: on this machine, at a URI that pyarrow opens, s3://bucket/day1.parquet, or in
+standard input, `-`. They are found by what a person writes, unpacked (gzip) and hashed.
+
+What a message, a page or a model knows of files that lie elsewhere is a name without secrets.
+"""
 
 from __future__ import annotations
 
@@ -8,17 +12,31 @@ import gzip
 import hashlib
 import os
 import re
+import shutil
 import stat
+import sys
+import tempfile
 import zlib
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from functools import cached_property
+from pathlib import Path
+from types import ModuleType
+from urllib.parse import parse_qsl, unquote, urlencode, urlsplit
 
 import numpy as np
 
-from ..utils import DataError, InputNotFound, os_reason, sha256_file
+from ..utils import (
+    DataError,
+    InputNotFound,
+    UsageError,
+    check_room_to_load,
+    has_address_limit,
+    needs_package,
+    os_reason,
+    sha256_file,
+)
 from .column import Table
-from .uris import STANDARD_INPUT, Fetched, file_of_uri, is_uri, standard_input, without_secrets
 
 BLOCK = 1 << 18  # bytes read at a time: they stay in a processor's cache until they are parsed
 GZIP = b"\x1f\x8b"  # how packed files begin
@@ -28,6 +46,10 @@ TABLE_SUFFIXES = (  # of the tables in a folder; what they are, their beginnings
     ".jsonl.gz", ".ndjson.gz",
 )  # fmt: skip
 IMAGE_SUFFIXES = (".png", ".jpg", ".jpeg", ".pgm", ".ppm")
+STANDARD_INPUT = "-"
+_URI = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+://")
+_HARMLESS = ("region", "scheme", "endpoint_override", "allow_bucket_creation")  # in a query; others may be secrets
+_ROOM = 192 << 20  # bytes of addresses that pyarrow's libraries and threads take
 
 
 @contextlib.contextmanager
@@ -52,12 +74,10 @@ def data_files(path: str) -> list[str]:
     with readable():
         if os.path.isdir(path):
             return _tables_in(path) or [path]
-        if os.path.exists(path):
+        if os.path.exists(path) or ("," not in path and database_of(path)[1]):
             return [path]
         if path == STANDARD_INPUT:
             return [standard_input()]
-        if "," not in path and database_of(path)[1]:
-            return [path]
         if "," in path:
             names = path.split(",")
             if not all(names):
@@ -84,17 +104,11 @@ def database_of(path: str) -> tuple[str, str | None]:
 
 def _tables_in(folder: str) -> list[str]:
     """Return the tables of a folder; none where there are images in its folders, which are classes then."""
-    with os.scandir(folder) as entries:
-        entries = [entry for entry in entries if not entry.name.startswith(".")]
-    tables = [entry.path for entry in entries if entry.name.lower().endswith(TABLE_SUFFIXES) and entry.is_file()]
-    if not tables or any(_has_image(entry.path) for entry in entries if entry.is_dir()):
-        return []
-    return sorted(tables, key=_by_number)
-
-
-def _has_image(folder: str) -> bool:
-    with os.scandir(folder) as entries:
-        return any(entry.name.lower().endswith(IMAGE_SUFFIXES) for entry in entries)
+    entries = [entry for entry in Path(folder).iterdir() if not entry.name.startswith(".")]
+    tables = [entry for entry in entries if entry.name.lower().endswith(TABLE_SUFFIXES) and entry.is_file()]
+    beside = (file for entry in entries if tables and entry.is_dir() for file in entry.iterdir())
+    has_image = any(file.suffix.lower() in IMAGE_SUFFIXES for file in beside)
+    return [] if has_image else sorted(map(str, tables), key=_by_number)
 
 
 def _by_number(path: str) -> list:
@@ -131,10 +145,9 @@ def relative_to(folder: str | os.PathLike, path: str) -> str:
 
 def short_name(path: str) -> str:
     """Return the name that a line about the data gives it: the file's name; of several the first and their number."""
-    files = [path] if os.path.exists(path) else without_secrets(path).split(",")
-    more = f" and {len(files) - 1} more" if len(files) > 1 else ""
-    first = files[0].partition("?")[0] if is_uri(files[0]) else files[0]
-    return os.path.basename(first.rstrip("/")) + more
+    first, *more = [path] if os.path.exists(path) else without_secrets(path).split(",")
+    first = first.partition("?")[0] if is_uri(first) else first
+    return os.path.basename(first.rstrip("/")) + (f" and {len(more)} more" if more else "")
 
 
 def local(path: str) -> str:
@@ -158,9 +171,16 @@ class Files:
     def sha256(self) -> str | None:
         """The SHA-256 of a file, as hexadecimal text; of several, that of their digests in order; taken when it is
         first asked for. None if one of them has changed, or is gone, since `paths` were looked at."""
-        digests = list(map(_digest, self.paths, self._states))
-        if None in digests:
-            return None
+        digests = []
+        for path, state in zip(self.paths, self._states, strict=True):
+            if isinstance(path, Fetched) and path != STANDARD_INPUT:
+                digests.append(hashlib.sha256(" ".join(map(str, state)).encode()).hexdigest())
+                continue
+            try:
+                digests.append(sha256_file(local(path)))
+                self.check()
+            except (OSError, InputNotFound, DataError):
+                return None
         return digests[0] if len(digests) == 1 else hashlib.sha256(b"".join(map(bytes.fromhex, digests))).hexdigest()
 
     def read_with(self, read: Callable[[], Table]) -> Table:
@@ -176,13 +196,8 @@ class Files:
         """Return the error for a file that has changed."""
         return DataError(f"{path}: changed while it was read, expected the same rows throughout; start again")
 
-    def __reduce__(self):
-        return digest_text, (self.sha256,)
-
-
-def digest_text(digest: str | Files | None) -> str | None:
-    """Return a digest as text, taken if that was not asked for before; None: there is none."""
-    return digest.sha256 if isinstance(digest, Files) else digest
+    def __getstate__(self) -> dict:
+        return {"sha256": self.sha256}  # as far as another process knows the files
 
 
 def check_same_columns(path: str, names: list[str], first_path: str, first_names: list[str]) -> None:
@@ -207,17 +222,6 @@ def _state(path: str) -> tuple:
     with readable(path):
         facts = os.stat(path)
     return facts.st_size, facts.st_mtime_ns
-
-
-def _digest(path: str, state: tuple) -> str | None:
-    """Return the SHA-256 of a file, or, of one that lies elsewhere, of its state; None if it has changed since."""
-    if isinstance(path, Fetched) and path != STANDARD_INPUT:
-        return hashlib.sha256(" ".join(map(str, state)).encode()).hexdigest()
-    try:
-        digest = sha256_file(local(path))
-        return digest if _state(path) == state else None
-    except (OSError, InputNotFound):
-        return None
 
 
 class Source:
@@ -255,11 +259,6 @@ class Source:
         except OSError as error:
             raise InputNotFound(f"{self.path}: cannot read: {os_reason(error)}") from error
 
-    def tell(self) -> int:
-        """Return the bytes read so far of a file that is not packed."""
-        with readable(self.path):
-            return self._file.tell()
-
     def __enter__(self) -> Source:
         return self
 
@@ -289,3 +288,135 @@ def read_blocks(path: str | os.PathLike, size: int = BLOCK) -> Iterator[bytes]:
             while block := waiting.result():
                 waiting = reader.submit(source.read, size)
                 yield block
+
+
+# -- files that lie elsewhere -----------------------------------------------------------------------------
+
+
+def pyarrow(what: str) -> ModuleType:
+    """Return the package. Raises UsageError if it is not installed; `what` needs it."""
+    if "pyarrow" not in sys.modules and has_address_limit():  # its threads end the process where they find no addresses
+        os.environ.setdefault("ARROW_DEFAULT_MEMORY_POOL", "system")
+        os.environ.setdefault("MIMALLOC_ARENA_RESERVE", "16MiB")  # of 1 GiB
+        check_room_to_load(_ROOM)
+    try:
+        import pyarrow
+    except ModuleNotFoundError:
+        raise UsageError(needs_package("arrow", f"{what} need")) from None
+    return pyarrow
+
+
+class Fetched(str):
+    """A file that lies elsewhere, which is read from a copy. As a text it is its name without secrets.
+
+    filesystem, inner: of pyarrow, and the file's name there; None: standard input. secrets: what no message may show.
+    """
+
+    def __new__(cls, name: str, filesystem=None, inner: str = "", secrets: tuple[str, ...] = ()):
+        file = super().__new__(cls, name)
+        file._filesystem, file._inner, file._secrets = filesystem, inner, secrets
+        return file
+
+    def __reduce__(self):
+        return str, (str(self),)
+
+    @property
+    def copy(self) -> str:
+        """The path of a copy in a temporary folder, which goes with this object."""
+        return self._copy.name
+
+    @cached_property
+    def _copy(self):
+        file = tempfile.NamedTemporaryFile(prefix="nn-")  # noqa: SIM115 (closed with this object)
+        if self._filesystem is None and sys.stdin is None:
+            raise InputNotFound(f"{STANDARD_INPUT}: standard input is closed; give a file")
+        with self._reading():
+            own = self._filesystem and self._filesystem.open_input_stream(self._inner)
+            with own or contextlib.nullcontext(sys.stdin.buffer) as source:
+                shutil.copyfileobj(source, file, 1 << 20)
+            file.flush()
+        return file
+
+    def state(self) -> tuple:
+        """Return what changes with the file's bytes: its size, and its tag or its time; None: they stay."""
+        if self._filesystem is None:
+            return (os.path.getsize(self.copy),)
+        with self._reading():
+            with self._filesystem.open_input_stream(self._inner) as file:
+                facts = dict(file.metadata() or {})
+            if {b"ETag", b"Content-Length"} <= facts.keys():
+                return int(facts[b"Content-Length"]), facts[b"ETag"].decode()
+            info = self._filesystem.get_file_info(self._inner)
+        return info.size, info.mtime_ns
+
+    @contextlib.contextmanager
+    def _reading(self) -> Iterator[None]:
+        """Turn the failures of pyarrow into an InputNotFound, which shows no secret."""
+        try:
+            yield
+        except FileNotFoundError:
+            raise InputNotFound(f"{self}: no such file; check the URI") from None
+        except (OSError, ValueError, NotImplementedError) as error:  # ArrowInvalid is a ValueError
+            reason = " ".join((os_reason(error) if isinstance(error, OSError) else str(error)).split())
+            for secret in sorted(self._secrets, key=len, reverse=True):
+                reason = re.sub(rf"(?<!\w){re.escape(secret)}(?!\w)", "...", reason)
+            raise InputNotFound(f"{self}: cannot be read ({reason[:300].rstrip('.')}); check the URI") from None
+
+
+_standard_input: list = []  # (the stream, the file that stands for it)
+
+
+def standard_input() -> Fetched:
+    """Return the file that stands for standard input, which is read once, when its bytes are first asked for."""
+    if not _standard_input or _standard_input[0][0] is not sys.stdin:
+        _standard_input[:] = [(sys.stdin, Fetched(STANDARD_INPUT))]
+    return _standard_input[0][1]
+
+
+def is_uri(path: str) -> bool:
+    """Return whether a path is a URI and no file of that name."""
+    return bool(_URI.match(path)) and not os.path.exists(path)
+
+
+def without_secrets(path: str) -> str:
+    """Return a name of data, URIs in it without users, passwords, keys and tokens."""
+    if os.path.exists(path) or "://" not in path:
+        return path
+    return ",".join(_parted(name)[0] if is_uri(name) else name for name in path.split(","))
+
+
+def _parted(uri: str) -> tuple[str, tuple[str, ...]]:
+    """Return (a URI without secrets, these secrets, as they are written and as they are meant)."""
+    scheme, _, rest = uri.partition("://")
+    rest, _, fragment = rest.partition("#")
+    rest, _, query = rest.partition("?")
+    host, slash, path = rest.partition("/")
+    if "@" not in host and ":" in host and not host.rpartition(":")[2].isdecimal() and "@" in path:
+        host, slash, path = rest.rpartition("@")[0] + "@", "", rest.rpartition("@")[2]  # a key with a slash in it
+    user, _, host = host.rpartition("@")
+    values = parse_qsl(query, keep_blank_values=True)
+    kept = urlencode([(key, value) for key, value in values if key in _HARMLESS], safe=":/")
+    hidden = [fragment, user, *user.split(":", 1), *(value for key, value in values if key not in _HARMLESS)]
+    hidden += [value for key, _, value in (word.partition("=") for word in query.split("&")) if key not in _HARMLESS]
+    secrets = tuple({text for secret in hidden for text in (secret, unquote(secret)) if text} - {"anonymous"})
+    user = "anonymous@" if user == "anonymous" else ""
+    return f"{scheme}://{user}{host}{slash}{path}" + (f"?{kept}" if kept else ""), secrets
+
+
+def file_of_uri(uri: str) -> str:
+    """Return the file of a URI, of file:// its path. Raises InputNotFound."""
+    parts = urlsplit(uri)
+    if parts.scheme == "file" and parts.netloc in ("", "localhost"):
+        return unquote(parts.path)
+    name, secrets = _parted(uri)
+    pyarrow("URIs")
+    from pyarrow import fs
+
+    with Fetched(name, secrets=(uri, *secrets))._reading():
+        filesystem, inner = fs.FileSystem.from_uri(uri.replace("*", "%2A"))
+        found = filesystem.get_file_info(inner).type
+        if found == fs.FileType.NotFound and "*" not in inner:
+            raise FileNotFoundError
+    if found != fs.FileType.File:
+        raise InputNotFound(f"{name}: not one file; give the URI of each file, with commas between them")
+    return Fetched(name, filesystem, inner, secrets)

@@ -86,7 +86,8 @@ def _connection(file: str) -> Iterator[sqlite3.Connection]:
         with closing(sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True)) as connection:
             for setting in _CAUTIOUS:
                 connection.execute(setting)
-            connection.set_authorizer(_authorize)
+            answers = {_RECURSIVE: sqlite3.SQLITE_DENY}
+            connection.set_authorizer(lambda action, *_: answers.get(action, sqlite3.SQLITE_OK))
             if hasattr(connection, "setlimit"):  # Python 3.11
                 connection.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, _LONGEST + path.stat().st_size)
             yield connection
@@ -95,10 +96,6 @@ def _connection(file: str) -> Iterator[sqlite3.Connection]:
         raise DataError(f"{file}: cannot be read ({reason}); {_CURES.get(reason, _CURE)}") from error
     except MemoryError as error:  # most often a length that is none, in a file that is damaged
         raise DataError(f"{file}: cannot be read (a field of it does not fit into memory); {_CURE}") from error
-
-
-def _authorize(action: int, *_) -> int:
-    return sqlite3.SQLITE_DENY if action == _RECURSIVE else sqlite3.SQLITE_OK
 
 
 def _quoted(name: str) -> str:

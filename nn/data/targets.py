@@ -6,7 +6,7 @@ import re
 
 import numpy as np
 
-from ..utils import DataError, LayersMismatch, UsageError, log
+from ..utils import DataError, LayersMismatch, UsageError, listed, log
 from .column import (
     AUTO_CLASSES,
     TRUTHS,
@@ -15,7 +15,6 @@ from .column import (
     TableSource,
     Targets,
     as_text,
-    date_in,
     is_coarse,
     is_not_finite,
     number_in,
@@ -68,10 +67,7 @@ def _written(words: list[str], schema: Schema) -> WrittenNumbers | None:
         return None
     if schema.of_model:
         return schema.written or WrittenNumbers()
-    found = way_of_numbers(dict.fromkeys(words, 1), asked=schema.task == "regression")
-    if found and found.way[5] == "," and not (found.before or found.behind or any(found.way[1] in w for w in words)):
-        return None  # 1,2 is a list
-    return found
+    return way_of_numbers(dict.fromkeys(words, 1), asked=schema.task == "regression")
 
 
 def _numbers_written(
@@ -244,8 +240,8 @@ def _named(targets: Targets, schema: Schema) -> tuple[np.ndarray, list[str]]:
 
 def _are_dates(names: list[str]) -> bool:
     try:
-        return all(date_in(name) is not None for name in names) or way_of_dates(dict.fromkeys(names, 1)) is not None
-    except DataError:
+        return way_of_dates(dict.fromkeys(names, 1)) is not None
+    except DataError:  # the day or the month may be first
         return True
 
 
@@ -336,10 +332,9 @@ def _known_classes(targets: Targets, classes: list[str]) -> np.ndarray:
     y = found[codes]
     if (y < 0).any():
         first = int(np.argmax(y < 0))
-        shown = ", ".join(classes[:10]) + (", ..." if len(classes) > 10 else "")
         raise DataError(
             f'{targets.place}, {targets.row(first)}: found class "{labels[codes[first]]}", '
-            f"expected one of the model's classes {shown}; correct it or choose the target with --target"
+            f"expected one of the model's classes {listed(classes)}; correct it or choose the target with --target"
         )
     return y
 

@@ -33,13 +33,12 @@ from .column import (
     settled,
     unicode_text,
 )
-from .records import fits, new_rows
+from .records import new_rows
 from .source import Files, check_same_columns, database_of
 
 _NULLS = "NAType", "NaTType"  # of pandas, beside None and nan
 _BLANKS = " \t\r"  # around a field they do not count
 _TICKS = {"s": 1, "ms": 1000, "us": 1_000_000, "ns": 1_000_000_000}  # of a second
-_KEPT_BYTES = 16  # of a number, for its column and the matrix, up to which the columns are in memory
 _FILL_ROWS = 1 << 14  # that a thread writes at a time
 _ALONE_ROWS = 1 << 15  # fewer are no work for several threads
 
@@ -54,11 +53,6 @@ class Unreadable(Exception):
 def texts(codes: np.ndarray, words: list[str]) -> Column:
     """Return fields of text: (rows,) indices into the words, -1 for a null."""
     return Column("text", codes, [word.strip(_BLANKS) for word in words])
-
-
-def nulls(rows: int) -> Column:
-    """Return fields that are all empty."""
-    return texts(np.full(rows, -1, np.int32), [])
 
 
 def truths(values: np.ndarray, is_null: np.ndarray | None = None) -> Column:
@@ -151,15 +145,13 @@ class Opened:
     """A file of columns, or a frame: its rows, the names of the columns, or None and how many they are.
 
     parts(places) yields rows that follow each other: how many, and what returns the block of a column by its place;
-    several threads may call it, and it raises Unreadable. row_word, first_row: how messages call a row, and count them.
+    several threads may call it, and it raises Unreadable.
     """
 
     names: list[str] | None
     rows: int
     parts: Callable[[list[int]], Iterator[tuple[int, Callable[[int], Column]]]]
     width: int = 0
-    row_word: str = "data row"
-    first_row: int = 1
 
 
 class TypedSource:
@@ -226,10 +218,7 @@ class TypedSource:
         matrix = joined(list(numbers.values()), rows, "float64" if is_coarse(*bounds.T) else wanted.dtype)
         starts = accumulate((one.rows for one in self._opened), initial=0)
         paths = self.files.paths if len(self._opened) > 1 else [None]
-        spans = [
-            Span(start, one.first_row, 1, path, word=one.row_word)
-            for start, one, path in zip(starts, self._opened, paths, strict=False)
-        ]
+        spans = [Span(start, 1, path, has_lines=False) for start, path in zip(starts, paths, strict=False)]
         return Table(columns, matrix, list(numbers), spans)
 
 
@@ -280,7 +269,6 @@ class _Fields:
     def __init__(self, rows: int, wanted: Wanted, place: int):
         self._rows, self._kind = rows, wanted.reads[place]
         self._missing = frozenset() if place in wanted.raw else wanted.missing
-        self._room = np.empty if fits(_KEPT_BYTES * rows * len(wanted.reads)) else new_rows
         self._least = 1.0 if place in wanted.pure else MOSTLY
         self.reads, self._values, self._places = None, None, {}  # of each word the place, in the order of the rows
 
@@ -310,7 +298,7 @@ class _Fields:
         if self.reads != "text" and (at if known is None else known.dtype != dtype):
             dtype = np.dtype(np.float64)
         if known is None or known.dtype != dtype:
-            self._values = self._room((self._rows,), dtype)
+            self._values = new_rows((self._rows,), dtype)
             if at:
                 self._values[:at] = gap if known is None else _decimals(known[:at])
         self._values[at : at + len(values)] = _decimals(values, dtype.name)
@@ -346,7 +334,7 @@ class _Fields:
         low, high = _bounds(values)
         if not gaps and math.isfinite(low) and math.isfinite(high):
             return Column(self.reads, values, [], {}, low, high)
-        known, odd = self._room(values.shape, values.dtype if values.dtype.kind == "f" else np.float64), {}
+        known, odd = new_rows(values.shape, values.dtype if values.dtype.kind == "f" else np.float64), {}
         known[...] = values
         for word, where in (("", np.isnan(known)), ("inf", known == np.inf), ("-inf", known == -np.inf)):
             if where.any() and word not in missing:

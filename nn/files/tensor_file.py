@@ -17,7 +17,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ..utils import DataError, InputNotFound, NnError, OutputError, atomic_file, memory_left, os_reason
+from ..utils import DataError, InputNotFound, NnError, OutputError, atomic_file, cut_line, memory_left, os_reason
 
 _NO_DIGEST = "0" * 64
 _SAFETENSORS = re.compile(rb".{8}\{", re.DOTALL)  # the header's length, and JSON
@@ -202,5 +202,4 @@ def one_line(error) -> str:
 
 def shortened(value) -> str:
     """Return a value as messages show it: one line of 40 characters at most."""
-    text = one_line(repr(value))
-    return text if len(text) <= 40 else text[:37] + "..."
+    return cut_line(repr(value), 40)

@@ -40,7 +40,7 @@ class Observers:
             check_writable(flags.trace)
         self._trace = trace.Trace() if flags.trace is not None else None
         if self._trace:
-            from ..data.uris import without_secrets
+            from ..data.source import without_secrets
 
             self._trace.span("reading", "reading", *reading, file=without_secrets(flags.dataset))
             self._callbacks.append(self._trace)

@@ -9,6 +9,7 @@ from support.distances import relative_distance
 from support.emulated_gpu import can_emulate, emulated_gpu
 from support.moved_images import moved_images
 from support.networks import StopsAfter, fill, network
+from support.pack_members import Members, settings
 
 import nn
 from nn.backends.cuda import abi, device, epoch, small
@@ -18,14 +19,12 @@ from nn.backends.cuda.engine import CudaEngine
 from nn.backends.cuda.pack import CudaPack
 from nn.backends.engine import EpochSettings, PackJob
 from nn.backends.member import Turns
-from nn.core.random import PhiloxOrder
 from nn.layers import InputColumn
 from nn.utils import NnError
 
 pytestmark = pytest.mark.skipif(not can_emulate(), reason="no g++ on Linux, which the emulation is for")
 
 SPEC, ROWS, MEMBERS = "6,9:relu,5:tanh,3", 83, 3
-VECTORS = ("parameters", "moment1", "moment2")
 HOW = [  # what each member does otherwise than the others
     {"weight_decay": 0.1},
     {"seed": 77, "rates": [0.02] * 5 + [0.01] * 4},
@@ -41,60 +40,20 @@ def gpu(monkeypatch):
         yield cupy
 
 
-def settings(member, **changes):
-    return EpochSettings(**{"optimizer": "adam", "batch": 32, "rates": [0.01] * 9, **HOW[member], **changes})
-
-
 def rows_of(member):
     return np.flatnonzero(np.arange(ROWS) % 7 != member)[: ROWS - 14 - member]
 
 
-def start_of(engine, member):
-    return (np.random.default_rng(member).normal(size=engine.size) / 2).astype(engine.dtype)
-
-
-def prepared(dtype="float32", weighted=False, spec=SPEC):
-    """Return (engine, the members' data sets)."""
+def prepared(dtype="float32", weighted=False, spec=SPEC, **changes) -> Members:
+    """Return members, each with rows and settings of its own."""
     net = network(spec, "seq", dtype)
     engine = CudaEngine("cuda", net.layers, net.loss, dtype)
     x, y = fill(net, ROWS)
     x = x.reshape(ROWS, -1)
     weights = np.random.default_rng(1).random((MEMBERS, ROWS)).astype(dtype)
-    return engine, [engine.load(x, y, weights[m] if weighted else None) for m in range(MEMBERS)]
-
-
-def alone(engine, data, member, how, epochs):
-    """Return the vectors, the sum of losses and the step of a member that is trained alone."""
-    changed = ["parameters", *how.moments]
-    for what in changed:
-        engine.set(what, np.zeros(engine.size, engine.dtype))
-    engine.set("parameters", start_of(engine, member))
-    rows, step = rows_of(member), 0
-    for number in range(epochs):
-        progress = engine.progress(step=step)
-        engine.epoch(data, rows[PhiloxOrder(len(rows), how.seed).epoch(number)], how, progress)
-        step = progress.step
-    return [engine.get(what) for what in changed], progress.loss, step
-
-
-def together(engine, pack, data, how, epochs):
-    for member in range(MEMBERS):
-        pack.set(member, "parameters", start_of(engine, member))
-    steps = [0] * MEMBERS
-    for number in range(epochs):
-        jobs = [PackJob(m, data[m], rows_of(m), how[m], engine.progress(step=steps[m]), number) for m in range(MEMBERS)]
-        pack.epoch(jobs[::-1])
-        steps = [job.progress.step for job in jobs]
-    vectors = [[pack.get(m, what) for what in ("parameters", *how[m].moments)] for m in range(MEMBERS)]
-    return list(zip(vectors, [job.progress.loss for job in jobs], steps, strict=True))
-
-
-def check_same_bits(found, expected):
-    for (vectors, *figures), (own, *own_figures) in zip(found, expected, strict=True):
-        assert figures == own_figures
-        for vector, own_vector in zip(vectors, own, strict=True):
-            assert np.array_equal(vector, own_vector) and np.isfinite(vector).all()
-    assert len({vectors[0].tobytes() for vectors, *_ in found}) == len(found)
+    data = [engine.load(x, y, weights[m] if weighted else None) for m in range(MEMBERS)]
+    how = [settings(**{**own, **changes}) for own in HOW]
+    return Members(engine, data, how, [*map(rows_of, range(MEMBERS))])
 
 
 def spy_on(monkeypatch):
@@ -118,10 +77,9 @@ def spy_on(monkeypatch):
     ],
 )
 def test_a_network_in_one_block_has_the_same_bits_among_others(changes, dtype, weighted, gpu, monkeypatch):
-    engine, data = prepared(dtype, weighted)
-    plans, how = spy_on(monkeypatch), [settings(m, batch=10 + m % 2, **changes) for m in range(MEMBERS)]
-    expected = [alone(engine, data[m], m, how[m], 2) for m in range(MEMBERS)]
-    check_same_bits(together(engine, engine.pack(MEMBERS, 10), data, how, 2), expected)
+    members, plans = prepared(dtype, weighted, **changes), spy_on(monkeypatch)
+    members.how = [replace(how, batch=10 + m % 2) for m, how in enumerate(members.how)]
+    members.check(members.pack(), 2)
     assert {plan.parts for plan in plans} == {1}
 
 
@@ -129,71 +87,60 @@ def test_a_network_in_one_block_has_the_same_bits_among_others(changes, dtype, w
 def test_parts_of_a_batch_are_added_up_as_the_blocks_of_the_network_alone_do(room, gpu, monkeypatch):
     """All parts at a time, some, or one after the other."""
     monkeypatch.setattr(small, "ONE_BLOCK_WORK", 0)
-    engine, data = prepared()
-    how = [settings(m) for m in range(MEMBERS)]
-    expected = [alone(engine, data[m], m, how[m], 2) for m in range(MEMBERS)]
+    members = prepared()
+    expected = members.expected(2)
     monkeypatch.setitem(gpu.cuda.Device().attributes, "MaxSharedMemoryPerBlockOptin", SHARED_MEMORY[room])
     plans = spy_on(monkeypatch)
-    check_same_bits(together(engine, engine.pack(MEMBERS, 32), data, how, 2), expected)
+    members.check(members.pack(), 2, expected)
     (plan,) = plans
     assert plan.parts == 7 and plan.blocks == 1
     assert {"all": plan.chunks == 1, "several": 1 < plan.chunks < 7, "one": plan.chunks == 7}[room]
 
 
 def test_a_training_step_ends_where_seq_ends(gpu):
-    engine, data = prepared("float64")
-    seq = network(SPEC, "seq", "float64").engine
-    own = seq.load(*fill(network(SPEC, "seq", "float64"), ROWS))
-    ends = [alone(which, its, 1, settings(1), 1) for which, its in ((engine, data[1]), (seq, own))]
+    members, seq = prepared("float64"), network(SPEC, "seq", "float64").engine
+    own = [seq.load(*fill(network(SPEC, "seq", "float64"), ROWS))] * MEMBERS
+    ends = [each.alone(1, 1) for each in (members, replace(members, engine=seq, data=own))]
     assert relative_distance(ends[0][0][0], ends[1][0][0]) < 1e-12
     assert ends[0][1] == pytest.approx(ends[1][1], rel=1e-12)
 
 
 def test_a_stopped_member_goes_on_where_it_was_and_others_go_on_at_once(gpu, monkeypatch):
     monkeypatch.setattr(packs, "FIRST_BATCHES", 2)
-    engine, data = prepared()
-    how = [settings(m, batch=10) for m in range(MEMBERS)]
-    expected = [alone(engine, data[m], m, how[m], 1) for m in range(MEMBERS)]
-    pack = engine.pack(MEMBERS, 10)
-    for member in range(MEMBERS):
-        pack.set(member, "parameters", start_of(engine, member))
-    jobs = [PackJob(m, data[m], rows_of(m), how[m], engine.progress(), 0) for m in range(MEMBERS)]
+    members = prepared(batch=10)
+    expected, pack, jobs = members.expected(1), members.pack(), members.jobs()
     jobs[1].progress = StopsAfter(1)
     pack.epoch(jobs)
     assert [job.progress.row == len(job.rows) for job in jobs] == [True, False, True]
     assert jobs[1].progress.row == 20
-    jobs[1].progress = engine.progress(20, 2, jobs[1].progress.loss)
+    jobs[1].progress = members.engine.progress(20, 2, jobs[1].progress.loss)
     pack.epoch([jobs[1]])
-    for job, (vectors, loss, _) in zip(jobs, expected, strict=True):
-        assert np.array_equal(pack.get(job.member, "parameters"), vectors[0]) and job.progress.loss == loss
+    members.check_ends(pack, jobs, expected)
 
 
 def test_few_members_with_many_parts_take_turns_and_have_the_same_bits(gpu, monkeypatch):
     monkeypatch.setattr(packs, "PARTS_A_TURN", 1)
     monkeypatch.setattr(small, "ONE_BLOCK_WORK", 0)
-    engine, data = prepared()
-    plans, how = spy_on(monkeypatch), [settings(m) for m in range(MEMBERS)]
-    expected = [alone(engine, data[m], m, how[m], 1) for m in range(MEMBERS)]
-    pack = engine.pack(MEMBERS, 32)
+    members, plans = prepared(), spy_on(monkeypatch)
+    pack = members.pack()
     assert pack.describe() == "3 networks, which take turns" and isinstance(pack, CudaPack)
-    assert engine.pack(7, 32).describe() == "7 networks, each in a block of the GPU"
-    check_same_bits(together(engine, pack, data, how, 1), expected)
+    assert members.engine.pack(7, 32).describe() == "7 networks, each in a block of the GPU"
+    members.check(pack, 1)
     assert not plans
 
 
 def test_networks_that_no_block_computes_take_turns(gpu):
-    engine, _ = prepared(spec="4,5:tanh,dropout0.2,2")
-    assert type(engine.pack(3, 10)) is Turns
+    assert type(prepared(spec="4,5:tanh,dropout0.2,2").pack()) is Turns
 
 
 def test_vectors_of_a_member_are_its_own(gpu):
-    engine, _ = prepared()
-    pack = engine.pack(3, 10)
-    pack.set(1, "parameters", start_of(engine, 1))
+    members = prepared()
+    engine, pack = members.engine, members.engine.pack(3, 10)
+    pack.set(1, "parameters", members.start(1))
     pack.keep(1)
-    pack.set(1, "parameters", start_of(engine, 2))
-    assert np.array_equal(pack.get(1, "kept"), start_of(engine, 1))
-    assert np.array_equal(pack.get(1, "parameters"), start_of(engine, 2))
+    pack.set(1, "parameters", members.start(2))
+    assert np.array_equal(pack.get(1, "kept"), members.start(1))
+    assert np.array_equal(pack.get(1, "parameters"), members.start(2))
     assert not pack.get(0, "kept").any() and not pack.get(2, "moment1").any()
     assert pack.bytes() - engine.bytes() == 3 * 3 * 4 * packs.whole_lines(engine.size)
     for wrong in (np.zeros(3, np.float32), np.zeros(engine.size)):
@@ -203,23 +150,23 @@ def test_vectors_of_a_member_are_its_own(gpu):
 
 @pytest.mark.parametrize("members", [[0, 0], [-1], [3]])
 def test_jobs_of_no_member_or_of_one_member_twice_are_refused(members, gpu):
-    engine, data = prepared()
-    jobs = [PackJob(member, data[0], rows_of(0), settings(0), engine.progress()) for member in members]
-    for call in (engine.pack(3, 10).epoch, engine.pack(3, 10).predict):
+    some = prepared()
+    jobs = [replace(some.jobs()[0], member=member) for member in members]
+    for call in (some.pack().epoch, some.pack().predict):
         with pytest.raises(ValueError, match="jobs of members"):
             call(jobs)
 
 
 def test_rows_out_of_range_are_refused(gpu):
-    engine, data = prepared()
+    members = prepared()
     with pytest.raises(ValueError, match="out of range"):
-        engine.pack(1, 10).epoch([PackJob(0, data[0], np.array([ROWS]), settings(0), engine.progress())])
+        members.pack().epoch([replace(members.jobs()[0], rows=np.array([ROWS]))])
 
 
 @pytest.mark.parametrize("counts", [[1, 2], [447, 448, 449], [1000, 3]])
 def test_the_gpu_draws_the_orders_of_the_processor(counts, gpu):
     rows = [np.arange(count)[::-1] * 3 for count in counts]
-    how = [settings(0, seed=seed) for seed in (5, 2**32 - 1, 7)]
+    how = [settings(seed=seed) for seed in (5, 2**32 - 1, 7)]
     jobs = [PackJob(m, None, own, how[m], None, 3 * m) for m, own in enumerate(rows)]
     drawn = packs.Orders(jobs, np.array(counts), False)
     assert not drawn.on_host
@@ -239,34 +186,30 @@ def test_losses_of_rows_are_added_up_as_on_the_processor(gpu):
 
 
 def test_the_emulation_notices_a_barrier_that_is_missing(gpu, monkeypatch):
-    engine, data = prepared()
-    how = [settings(m, batch=10) for m in range(MEMBERS)]
-    expected = alone(engine, data[1], 1, how[1], 2)
+    expected = prepared(batch=10).alone(1, 2)
     first = small.Plan._forward
     monkeypatch.setattr(small.Plan, "_forward", lambda plan: first(plan).replace("\n__syncthreads();", "", 1))
-    broken = alone(prepared()[0], data[1], 1, how[1], 2)
+    broken = prepared(batch=10).alone(1, 2)
     assert not np.array_equal(broken[0][0], expected[0][0])
 
 
 def test_forward_passes_of_all_members_in_one_launch_have_the_bits_of_the_network_alone(gpu, monkeypatch):
     monkeypatch.setattr(engines, "PREDICT_ROWS", 32)  # several batches
-    engine, data = prepared(weighted=True)
-    pack = engine.pack(MEMBERS, 10)
-    for member in range(MEMBERS):
-        pack.set(member, "parameters", start_of(engine, member))
-    jobs = [PackJob(m, data[m], rows_of(m)[::-1], settings(m), None, 1) for m in range(MEMBERS)][::-1]  # of an epoch
+    members = prepared(weighted=True)
+    engine, pack = members.engine, members.pack()
+    jobs = [replace(job, rows=job.rows[::-1]) for job in members.jobs(1)][::-1]
     with monkeypatch.context() as patch:
         patch.setattr(CudaEngine, "_forward", None)  # of the network alone
         outputs, losses = pack.predict(jobs), pack.loss(jobs)
     for job, predicted, loss in zip(jobs, outputs, losses, strict=True):
-        engine.set("parameters", start_of(engine, job.member))
-        assert np.array_equal(predicted, engine.predict(data[job.member], job.rows))
-        assert loss == engine.loss(data[job.member], job.rows)
+        engine.set("parameters", members.start(job.member))
+        assert np.array_equal(predicted, engine.predict(job.data, job.rows))
+        assert loss == engine.loss(job.data, job.rows)
 
 
 def test_threads_predict_with_parameters_that_are_lent_and_the_engines_own_stay(gpu):
-    engine, data = prepared()
-    starts, expected = [start_of(engine, k) for k in range(4)], []
+    members = prepared()
+    engine, data, starts, expected = members.engine, members.data, [*map(members.start, range(4))], []
     for start in starts:
         engine.set("parameters", start)
         expected.append(engine.predict(data[0]))
@@ -300,7 +243,7 @@ def test_waves_have_the_gradients_of_seq_and_end_where_seq_ends(dtype, tolerance
         assert relative_distance(found, expected) < tolerance
     ends = []
     for engine in (seq, ours):
-        how = settings(0, batch=130, weight_decay=0.3)
+        how = settings(batch=130, weight_decay=0.3)
         engine.epoch(engine.load(rows, y), np.random.default_rng(1).permutation(150), how, engine.progress())
         ends.append(engine.get("parameters"))
     assert relative_distance(*ends) < 100 * tolerance and np.abs(ends[0] - start)[18:61].max() > 0
@@ -366,7 +309,7 @@ def test_images_are_moved_as_on_the_processor(augment, raw, gpu):
         (moved, y[order], np.arange(rows), replace(how, augment="none")),
     ):
         engine = CudaEngine("cuda", net.layers, "mse", "float32")
-        engine.set("parameters", start_of(engine, 0))
+        engine.set("parameters", Members(engine, [], [], []).start(0))
         engine.epoch(engine.load(images, targets), rows_in_order, own, engine.progress(step=5))
         ends.append(engine.get("parameters"))
     assert np.array_equal(*ends) and np.isfinite(ends[0]).all()

@@ -51,7 +51,7 @@ def test_omp_gives_the_same_bits_for_any_thread_count(dtype, optimizer):
     assert all(other == results[0] for other in results[1:])
 
 
-@pytest.mark.parametrize("rows", [9300, 8150])
+@pytest.mark.parametrize("rows", [5300, 4150])
 @pytest.mark.parametrize("spec", ["30,60:sigmoid,10:sigmoid,1", "50,50,dropout0.3,20,1", "20,300,200,1"])
 def test_a_large_batch_of_a_small_network_has_the_same_bits_for_any_thread_count(spec, rows):
     """It is trained in parts, as many as its rows ask for, and the shorter last batch in fewer, or as a whole."""
@@ -59,11 +59,11 @@ def test_a_large_batch_of_a_small_network_has_the_same_bits_for_any_thread_count
     ends = []
     for threads in (1, 2, 3, 8):
         net = nn.Network(spec, "binary", backend="omp", dtype="float64", threads=threads)
-        result = nn.train(net, ds, epochs=2, batch_number=4000, optimizer="adam", holdout=0.0)
+        result = nn.train(net, ds, epochs=1, batch_number=4000, optimizer="adam", holdout=0.0)
         ends.append((flattened(net.parameters()).tobytes(), result["loss"], net.predict(ds.x).tobytes()))
     assert all(end == ends[0] for end in ends[1:])
     seq = nn.Network(spec, "binary", backend="seq", dtype="float64")
-    nn.train(seq, ds, epochs=2, batch_number=4000, optimizer="adam", holdout=0.0)
+    nn.train(seq, ds, epochs=1, batch_number=4000, optimizer="adam", holdout=0.0)
     assert relative_distance(flattened(net.parameters()), flattened(seq.parameters())) < 1e-9
 
 
@@ -353,6 +353,7 @@ def available_sets():
     return known[known.index(ffi.string(lib.nn_isa()).decode()) :]
 
 
+FOR_THE_MATRIX_UNIT = "320-320 or 301-333 or 280-2330 or 230-250"  # products that take it: no lesser set has it
 CLAIMS = {  # tests above that the lesser instruction sets must pass, in one process
     "products": [
         "test_one_batch_has_the_gradients_of_seq",
@@ -375,8 +376,8 @@ def test_lesser_instruction_sets_are_right_too(claims, isa):
     if isa == available_sets()[0]:
         pytest.skip(f"{isa} is what all tests use here")
     tests = [f"{__file__}::{test}" for test in CLAIMS[claims]]
-    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", *tests]
-    done = subprocess.run(command, env=environment(NN_ISA=isa), capture_output=True, text=True)
+    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-k", f"not ({FOR_THE_MATRIX_UNIT})"]
+    done = subprocess.run([*command, *tests], env=environment(NN_ISA=isa), capture_output=True, text=True)
     assert done.returncode == 0, done.stdout[-2000:]
 
 

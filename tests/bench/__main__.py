@@ -3,46 +3,32 @@
 python -m tests.bench                     all cases
 python -m tests.bench cc digits           the cases whose names begin so
 python -m tests.bench --peers torch cnn0  beside PyTorch alone
-python -m tests.bench --isa avx2          all sides as on a processor without AVX-512
+python -m tests.bench --backend cuda      on a GPU, beside PyTorch and JAX there
 python -m tests.bench --against ../old    another checkout's build and this one, in turn (growth's cases too)
 """
 
 from __future__ import annotations
 
 import json
-import os
 import sys
 from typing import Annotated
 
 import typer
 
-from nn.study.bench import duration, select
+from nn.study.bench import Product, duration, select
 from nn.terminal.tables import table
 from nn.utils import NnError, UsageError, default_threads, processor_name, say
 
 from .compare import Side, compare
-from .sides import PEERS
-
-# What tells each side to use no more than an instruction set: nn, PyTorch and the MKL and oneDNN in it, NumPy's
-# OpenBLAS, JAX's compiler. They read it when they are loaded.
-ISAS = {
-    "avx2": {
-        "NN_ISA": "avx2",
-        "ATEN_CPU_CAPABILITY": "avx2",
-        "MKL_ENABLE_INSTRUCTIONS": "AVX2",
-        "ONEDNN_MAX_CPU_ISA": "AVX2",
-        "OPENBLAS_CORETYPE": "Haswell",
-        "XLA_FLAGS": "--xla_cpu_max_isa=AVX2",
-    }
-}
+from .sides import PEERS, PEERS_ON_GPU
 
 
 def main(
     cases: Annotated[list[str] | None, typer.Argument(help="Names, or beginnings of names (all cases).")] = None,
-    peers: Annotated[str, typer.Option(help="Libraries to compare with, with commas.")] = ",".join(PEERS),
+    peers: Annotated[str, typer.Option(help="Libraries to compare with, with commas (all).")] = "",
+    backend: Annotated[str, typer.Option(help="Of nn: omp, cuda or cudnn.")] = "omp",
     threads: Annotated[int, typer.Option(help="Cores that each side may use.")] = default_threads(),
     seconds: Annotated[float, typer.Option(help="About how long to measure a case.")] = 4.0,
-    isa: Annotated[str, typer.Option(help="Most that all sides may use: avx2 (all that there is).")] = "",
     against: Annotated[
         str, typer.Option(metavar="CHECKOUT", help="Compare with the build of nn in another checkout instead.")
     ] = "",
@@ -51,13 +37,13 @@ def main(
 ):
     """Time the cases of nn.study.bench beside the libraries that are installed."""
     try:
-        limit_isa(isa)
         if against:
             from .against import measure, report
 
-            result, show = measure(against, cases or [], threads, rounds), report
+            result, show = measure(against, cases or [], threads, rounds, backend=backend), report
         else:
-            result, show = _comparison(select(cases or []), _names(peers), threads, seconds), _report
+            chosen, libraries = _cases(cases or [], backend), _names(peers, backend)
+            result, show = _comparison(chosen, libraries, threads, seconds, backend), _report
     except NnError as failure:
         say(f"bench: {failure}")
         sys.exit(failure.exit_code)
@@ -67,23 +53,21 @@ def main(
         show(result)
 
 
-def limit_isa(name: str) -> None:
-    """Let the sides' processes, which begin after this, use no more than that instruction set; "" for all."""
-    if name and name not in ISAS:
-        raise UsageError(f"--isa {name}: there is {', '.join(ISAS)}")
-    os.environ.update(ISAS.get(name, {}))
+def _cases(names: list[str], backend: str) -> list:
+    """Return the cases of these names; a product by itself is computed on the processor only."""
+    return [case for case in select(names) if backend == "omp" or not isinstance(case, Product)]
 
 
-def _names(peers: str) -> list[str]:
-    names = [name for name in peers.split(",") if name]
+def _names(peers: str, backend: str) -> list[str]:
+    names = [name for name in peers.split(",") if name] or (PEERS if backend == "omp" else PEERS_ON_GPU)
     for name in names:
         if name not in PEERS:
             raise UsageError(f"--peers {name}: there are {', '.join(PEERS)}")
     return names
 
 
-def _comparison(cases, peers: list[str], threads: int, seconds: float) -> dict:
-    sides = [Side(name, threads) for name in ("nn", *peers)]
+def _comparison(cases, peers: list[str], threads: int, seconds: float, backend: str) -> dict:
+    sides = [Side(name, threads, backend=backend) for name in ("nn", *peers)]
     try:
         nn, *others = sides
         missing = [side.name for side in others if side.version is None]
@@ -95,7 +79,8 @@ def _comparison(cases, peers: list[str], threads: int, seconds: float) -> dict:
             say(f"bench: {case.name}")
             results.append(compare(case, nn, others, seconds))
         versions = {side.name: side.version for side in (nn, *others)}
-        return {"processor": processor_name(), "threads": threads, "versions": versions, "results": results}
+        told = {"processor": processor_name(), "threads": threads, "backend": backend, "versions": versions}
+        return {**told, "results": results}
     finally:
         for side in sides:
             side.close()
@@ -103,29 +88,21 @@ def _comparison(cases, peers: list[str], threads: int, seconds: float) -> dict:
 
 def _report(result: dict) -> None:
     versions = ", ".join(f"{name} {number}" for name, number in result["versions"].items())
-    title = f"{result['processor']}, {result['threads']} threads; {versions}"
+    title = f"{result['processor']}, {result['threads']} threads, {result['backend']}; {versions}"
     rows = []
     for r in result["results"]:
         own = [r["case"], r["per"], duration(r["us"]), f"{r['gflops']:.3g}", _error(r["error"])]
         for number, (name, peer) in enumerate(r["peers"].items() or [("", None)]):
-            rows.append([*(own if number == 0 else [""] * len(own)), name, *_peer_fields(name, peer, r["target"])])
-    headers = ["case", "per", "nn", "GFLOP/s", "error", "peer", "time", "error", "ratio", "best", "target", ""]
+            rows.append([*(own if number == 0 else [""] * len(own)), *_peer_fields(name, peer)])
+    headers = ["case", "per", "nn", "GFLOP/s", "error", "peer", "time", "error", "ratio", "best"]
     table(headers, rows, title, left=2)
 
 
-def _peer_fields(name: str, peer: dict | None, target: float | None) -> list[str]:
+def _peer_fields(name: str, peer: dict | None) -> list[str]:
     if peer is None:
-        return [""] * 6
-    wanted = target if name == "torch" else None
-    missed = wanted is not None and peer["ratio"] < wanted
-    return [
-        duration(peer["us"]),
-        _error(peer["error"]),
-        f"{peer['ratio']:.3g}",
-        f"{peer['best_ratio']:.3g}",
-        "" if wanted is None else f"{wanted:g}",
-        "missed" if missed else "",
-    ]
+        return [""] * 5
+    ratios = [f"{peer['ratio']:.3g}", f"{peer['best_ratio']:.3g}"]
+    return [name, duration(peer["us"]), _error(peer["error"]), *ratios]
 
 
 def _error(value: float | None) -> str:

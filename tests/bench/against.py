@@ -19,11 +19,14 @@ from nn.utils import UsageError, processor_name, say
 from .compare import ROOT, TURN_SECONDS, Side, take_turns
 
 
-def measure(checkout: str, names: list[str], threads: int, rounds: int, turn_seconds: float = TURN_SECONDS) -> dict:
+def measure(
+    checkout: str, names: list[str], threads: int, rounds: int, turn_seconds: float = TURN_SECONDS, backend: str = "omp"
+) -> dict:
     """Time the cases whose names begin so (all without names) with both builds."""
     if not (Path(checkout) / "tests" / "bench").is_dir():
         raise UsageError(f"--against {checkout}: not a checkout of nn with its tests; expected tests/bench in it")
-    old, new = sides = [Side("build", threads, path, turn_seconds) for path in (Path(checkout).resolve(), ROOT)]
+    checkouts = Path(checkout).resolve(), ROOT
+    old, new = sides = [Side("build", threads, path, turn_seconds, backend) for path in checkouts]
     new.name = "this build"
     try:
         known = old.ask("cases")

@@ -23,36 +23,18 @@ TURN_SECONDS = 0.1
 REST_SECONDS = 0.02  # for the spinning threads of the side before to fall asleep
 LEAST_ROUNDS, MOST_ROUNDS = 3, 15
 
-TARGETS = {  # case -> times as fast as PyTorch that it should be
-    "cc-b10": 100,
-    "cc-b10-float64": 50,
-    "cc-b1000": 5,
-    "digits": 10,
-    "cnn0": 4,
-    "cnn1": 4,
-    "cnn2": 3,
-    "solar-50": 4,
-    "solar-wide": 2.3,
-    "solar-deep": 2.3,
-    "solar-large": 2.2,
-    "solar-cnn": 3.5,
-}
-FORWARD_TARGET = 2
 MEMORY_TARGET = 2.5  # bytes an engine may hold, times what a training step cannot do without
-
-
-def target(case_name: str) -> float | None:
-    """Return the wanted speed relative to PyTorch; None where there is no target."""
-    return FORWARD_TARGET if "-forward-" in case_name else TARGETS.get(case_name)
 
 
 class Side:
     """A library, or the build of a checkout, in a process of its own; one_side.py has the questions."""
 
-    def __init__(self, name: str, threads: int, checkout: Path = ROOT, turn_seconds: float = TURN_SECONDS):
+    def __init__(
+        self, name: str, threads: int, checkout: Path = ROOT, turn_seconds: float = TURN_SECONDS, backend: str = "omp"
+    ):
         self.name, self.checkout = name, checkout
         self._process = subprocess.Popen(
-            [sys.executable, "-c", CODE, name, str(turn_seconds), str(threads)],
+            [sys.executable, "-c", CODE, name, str(turn_seconds), str(threads), backend],
             cwd=checkout,
             env={**os.environ, "PYTHONPATH": str(checkout)},
             stdin=subprocess.PIPE,
@@ -119,6 +101,5 @@ def compare(case, nn: Side, peers: list[Side], seconds: float) -> dict:
         **{name: own[name] for name in ("us", "best_us", "error")},
         "gflops": case.operations / own["us"] / 1e3,
         **{name: started[nn].get(name) for name in ("threads", "bytes", "needed_bytes")},
-        "target": target(case.name),
         "peers": sides,
     }

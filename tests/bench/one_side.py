@@ -1,6 +1,6 @@
 """One side of a comparison: the code that its process runs, in the folder of its checkout.
 
-    python -c CODE SIDE SECONDS_A_TURN THREADS      SIDE: of sides.py, or `build` for the nn of this checkout
+    python -c CODE SIDE SECONDS_A_TURN THREADS BACKEND      SIDE: of sides.py, or `build` for the nn of this checkout
 
 Lines on stdin ask («version», «cases», «start NAME», «turn»), lines of JSON answer. For a build only what every
 checkout has is used, so that old ones can be compared: `select`, `width_case`, `rows_case`, and `start` of a case.
@@ -14,7 +14,7 @@ import time
 from tests.bench.__main__ import select
 from tests.bench.growth import ROWS, WIDTHS, rows_case, width_case
 
-SIDE, TURN_SECONDS, THREADS = sys.argv[1], float(sys.argv[2]), int(sys.argv[3])
+SIDE, TURN_SECONDS, THREADS, BACKEND = sys.argv[1], float(sys.argv[2]), int(sys.argv[3]), sys.argv[4]
 CASES = {case.name: case for case in [*select(), *map(width_case, WIDTHS), *map(rows_case, ROWS)]}
 
 
@@ -25,7 +25,7 @@ class Build:
 
     def start(self, case):
         """See the sides of sides.py."""
-        return case.start("omp", THREADS).once, None, {}
+        return case.start(BACKEND, THREADS).once, None, {}
 
 
 def library():
@@ -35,7 +35,7 @@ def library():
     if hasattr(os, "sched_setaffinity"):
         os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[:THREADS])
     try:
-        return SIDES[SIDE]()
+        return SIDES[SIDE](BACKEND)
     except ImportError:
         return None
 

@@ -61,6 +61,11 @@ def epoch_timer(epoch, batches: int):
     return once
 
 
+def device_of(backend: str) -> str:
+    """Return where a library computes beside that backend of nn."""
+    return "cpu" if backend == "omp" else "cuda"
+
+
 def padding(layer) -> tuple[int, int, int, int]:
     """Zeros left, right, top and bottom of a convolution's image."""
     (height, width), (out_height, out_width) = layer.in_shape[1:], layer.out_shape[1:]
@@ -76,18 +81,19 @@ def needed_bytes(case: TrainStepCase) -> int:
 
 
 class Nn:
-    """This project, on its fastest CPU backend."""
+    """This project."""
 
     name = "nn"
 
-    def __init__(self):
+    def __init__(self, backend: str = "omp"):
+        self.backend = backend
         from nn.core import extension
 
         ffi, lib = extension("omp")
         self.version = f"{__version__} {ffi.string(lib.nn_isa()).decode()}"
 
     def start(self, case):
-        run = case.start("omp")
+        run = case.start(self.backend)
         facts = {"threads": run.threads}
         if isinstance(case, Product):
             a, b = case.factors()
@@ -113,13 +119,13 @@ class Nn:
         return np.stack([gradient(case, *batch) for batch in checked_batches(case)])
 
     def told_gradient(self, case: TrainStepCase, x, y):
-        net = case.model.network(case.dtype, "omp")
+        net = case.model.network(case.dtype, self.backend)
         return in_order(net.gradients(x, y)[1], net.parameters())
 
     def stepped_gradient(self, case: TrainStepCase, x, y):
         """From the parameters before and after an epoch of one batch, whose step is made as large as the
         parameters so that little of it is lost in the difference."""
-        net = case.model.network(case.dtype, "omp")
+        net = case.model.network(case.dtype, self.backend)
         before = net.engine.get("parameters").astype(np.float64)
         rate = np.linalg.norm(before) / np.linalg.norm(self.told_gradient(case, x, y))
         settings = at_constant_rate("sgd", rate, len(x))
@@ -161,10 +167,11 @@ class Torch:
 
     name = "torch"
 
-    def __init__(self):
+    def __init__(self, backend: str = "omp"):
         import torch
 
-        self.torch, self.version = torch, torch.__version__
+        self.torch, self.version, self.device = torch, torch.__version__, device_of(backend)
+        torch.backends.cudnn.allow_tf32 = False  # as everywhere else
 
     def start(self, case):
         if isinstance(case, Product):
@@ -176,15 +183,15 @@ class Torch:
         """Return the network in PyTorch (see torch_model), and our own."""
         net = case.model.network(case.dtype)
         model = torch_model(self.torch, net.layers, net.parameters().values(), with_output)
-        return model.to(getattr(self.torch, case.dtype)), net
+        return model.to(self.device, getattr(self.torch, case.dtype)), net
 
     def rows(self, x, net):
         """x (rows, inputs) as a tensor of the network's input shape."""
         shape = net.layers[0].in_shape
-        return self.torch.from_numpy(x.reshape(len(x), *(shape if shape[1:] != (1, 1) else shape[:1])))
+        return self.torch.from_numpy(x.reshape(len(x), *(shape if shape[1:] != (1, 1) else shape[:1]))).to(self.device)
 
     def targets(self, y):
-        y = self.torch.from_numpy(y)
+        y = self.torch.from_numpy(y).to(self.device)
         return y.long() if y.ndim == 1 else y
 
     def start_training(self, case: TrainStepCase):
@@ -198,7 +205,7 @@ class Torch:
         for x, y in checked_batches(case):
             model.zero_grad()
             loss_of(model(self.rows(x, net)), self.targets(y)).backward()
-            gradients.append(np.concatenate([p.grad.numpy().ravel() for p in model.parameters()]))
+            gradients.append(np.concatenate([p.grad.cpu().numpy().ravel() for p in model.parameters()]))
 
         model.train()
         x, y = case.data()
@@ -209,10 +216,12 @@ class Torch:
         batches = min(case.batches, EAGER_BATCHES)
 
         def epoch():
-            for rows in torch.randperm(len(x)).split(case.batch)[:batches]:
+            for rows in torch.randperm(len(x), device=self.device).split(case.batch)[:batches]:
                 optimizer.zero_grad()
                 loss_of(model(x[rows]), y[rows]).backward()
                 optimizer.step()
+            if self.device == "cuda":
+                torch.cuda.synchronize()
 
         return epoch_timer(epoch, batches), np.stack(gradients), {}
 
@@ -223,7 +232,7 @@ class Torch:
 
         def call():
             with self.torch.inference_mode():
-                return [model(part) for part in parts]
+                return [model(part).cpu() for part in parts]
 
         return timed(call), self.torch.cat(call()).numpy()[checked_rows(case.rows)], {}
 
@@ -233,11 +242,12 @@ class Jax:
 
     name = "jax"
 
-    def __init__(self, platform: str = "cpu"):
+    def __init__(self, backend: str = "omp"):
         import jax
 
-        jax.config.update("jax_platforms", platform)
-        jax.config.update("jax_enable_x64", platform == "cpu")  # for the cases in float64
+        jax.config.update("jax_platforms", device_of(backend))
+        jax.config.update("jax_enable_x64", True)  # for the cases in float64
+        jax.config.update("jax_default_matmul_precision", "highest")  # no TF32
         self.jax, self.version = jax, jax.__version__
 
     def start(self, case):
@@ -375,7 +385,7 @@ class Sklearn:
 
     name = "sklearn"
 
-    def __init__(self):
+    def __init__(self, backend: str = "omp"):
         import sklearn
 
         self.version = sklearn.__version__
@@ -414,20 +424,5 @@ class Sklearn:
         return dense and len(hidden) == 1 and net.layers[-1].activation == output
 
 
-class Numpy:
-    """NumPy, for matrix products."""
-
-    name = "numpy"
-
-    def __init__(self):
-        self.version = np.__version__
-
-    def start(self, case):
-        if not isinstance(case, Product):
-            return None
-        a, b = case.factors()
-        return timed(lambda: a @ b), (a @ b)[checked_rows(case.m)], {}
-
-
-SIDES = {side.name: side for side in (Nn, Torch, Jax, Sklearn, Numpy)}
-PEERS = [name for name in SIDES if name != "nn"]
+SIDES = {side.name: side for side in (Nn, Torch, Jax, Sklearn)}
+PEERS, PEERS_ON_GPU = [name for name in SIDES if name != "nn"], ["torch", "jax"]

@@ -1,18 +1,15 @@
-"""Intervals of figures: against the reports of repeated rows, and the whole against SciPy's bootstrap."""
+"""Intervals of metrics: against the reports of repeated rows."""
 
 import logging
 import time
 
 import numpy as np
 import pytest
-from scipy import stats
 from support.command_line import run, succeed, write_numbers, write_three_classes, write_two_classes
-from support.figures import log_loss, pr_auc, roc_auc
 
 from nn.core import bootstrap
 from nn.core.bootstrap import drawn, interval, intervals
-from nn.core.metrics import Counts, Judged, checked_weights
-from nn.core.metrics import f1 as f1_of
+from nn.core.metrics import Judged, checked_weights
 from nn.test import binary_report, multiclass_report, regression_report
 
 
@@ -116,26 +113,6 @@ def test_intervals_of_regression_are_percentiles_of_reports(offset):
     assert list(found) == ["mse", "mae", "rmse", "r2", "persistence_rmse", "skill"]
     for name, ends in found.items():
         assert ends == interval_of(reports, name), name
-
-
-# ---------------------------------------------------------------- against SciPy
-
-
-@pytest.mark.parametrize("name", ["roc_auc", "pr_auc", "f1", "log_loss"])
-def test_intervals_are_those_of_scipy_but_for_the_draws(name):
-    """Ends of 1000 resamples vary by about 5 % of the interval's width; SciPy draws 9999."""
-    truth, scores = two_classes(rows=300, ties=False)
-
-    def f1(truth, scores):
-        tp, fp, fn = ((scores >= 0.5) @ truth, (scores >= 0.5) @ (1 - truth), (scores < 0.5) @ truth)
-        return f1_of(Counts(tp, fp, fn, 0))
-
-    figure = {"roc_auc": roc_auc, "pr_auc": pr_auc, "log_loss": log_loss, "f1": f1}[name]
-    judge = stats.bootstrap(
-        (truth, scores), figure, paired=True, vectorized=False, method="percentile", rng=0, n_resamples=2000
-    ).confidence_interval
-    low, high = binary_intervals(truth, scores, 0.5)[name]
-    assert [low, high] == pytest.approx([judge.low, judge.high], abs=0.15 * (judge.high - judge.low))
 
 
 def test_an_interval_covers_the_truth_about_as_often_as_it_says():

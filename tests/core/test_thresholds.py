@@ -10,7 +10,7 @@ from support.figures import log_loss
 
 import nn
 from nn.core.metrics import confusion_counts, decide, metric, precision, recall
-from nn.core.thresholds import best_temperature, best_threshold, cut_offs, logits_of, tempered
+from nn.core.thresholds import best_temperature, best_threshold, logits_of, tempered
 from nn.nn_aux import THRESHOLD_RULES
 from nn.settings.values import threshold_rules
 from nn.train.decision import decide_by, judged
@@ -83,26 +83,6 @@ def test_a_rule_finds_what_a_search_over_all_cut_offs_finds(rule, rows, weighted
         check_best(rule, labels, scores.astype(np.float32))
 
 
-@pytest.mark.parametrize("rule", GOALS)
-def test_rules_are_exact_on_many_rows_with_ties(rule):
-    rng = np.random.default_rng(0)
-    truth = (rng.random(2000) < 0.1).astype(np.int32)
-    scores = np.clip(rng.normal(0.3 + 0.3 * truth, 0.2), 0, 1).round(3).astype(np.float32)
-    check_best(rule, truth, scores)
-
-
-@given(rows_of_two, st.sampled_from(sorted(GOALS)))
-def test_a_row_of_weight_2_is_the_row_twice(rows, rule):
-    labels, scores, weights = map(np.array, zip(*rows, strict=True))
-    answers = []
-    for arrays in ((labels, scores, weights), (np.repeat(labels, weights), np.repeat(scores, weights), None)):
-        try:
-            answers.append(best_threshold(rule, *arrays))
-        except UsageError as error:
-            answers.append(str(error))
-    assert answers[0] == answers[1]
-
-
 def test_the_threshold_lies_half_way_to_the_next_lower_score():
     truth, scores = np.array([0, 0, 1, 1]), np.array([0.1, 0.2, 0.6, 0.9])
     assert best_threshold("f1", truth, scores) == pytest.approx(0.4)
@@ -146,14 +126,6 @@ def test_a_precision_that_no_cut_off_reaches_is_refused_with_the_best_one():
 def test_without_a_positive_row_there_is_nothing_to_choose():
     with pytest.raises(DataError, match="--threshold f1: no row to choose it by is of class 1"):
         best_threshold("f1", np.zeros(3, int), np.arange(3.0))
-
-
-def test_cut_offs_hold_all_there_is():
-    rng = np.random.default_rng(1)
-    truth, scores, weights = rng.integers(0, 2, 50), rng.integers(0, 9, 50) / 8, rng.random(50)
-    cuts, expected = cut_offs(truth, scores, weights), every_cut_off(truth, scores, weights)
-    for name in ("tp", "fp", "fn"):
-        assert getattr(cuts, name) == pytest.approx([getattr(c, name) for c in expected])
 
 
 BAD_RULES = ["f2", "fbeta", "fbeta=0", "fbeta=x", "precision=0", "precision=1.1", "recall", "f1=1", "cost=1",

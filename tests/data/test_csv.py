@@ -1,7 +1,6 @@
-"""CSV files as data sets: all ways to write a table, gzip, digests, float64, names."""
+"""CSV files as data sets: all ways to write a table, gzip, float64."""
 
 import gzip
-import hashlib
 
 import numpy as np
 import pytest
@@ -51,14 +50,6 @@ def test_many_rows_in_gzip_members_read_as_they_were_written(write):
     np.testing.assert_array_equal(ds.y, rows[:, 2:])
 
 
-def test_sha256_is_that_of_the_file_and_path_is_absolute(write, monkeypatch):
-    data = gzip.compress(b"1,2,0\n3,4,1\n")
-    path = write(data, "a.csv.gz")
-    monkeypatch.chdir(path.parent)
-    ds = load("a.csv.gz")
-    assert ds.sha256 == hashlib.sha256(data).hexdigest() and ds.path == str(path)
-
-
 def test_float64_keeps_every_bit_and_float32_rounds_once(write):
     value = 0.1 + 2**-40
     path = write(f"{value!r},0\n3,1\n")
@@ -66,16 +57,8 @@ def test_float64_keeps_every_bit_and_float32_rounds_once(write):
     assert load(path).x[0, 0] == np.float32(value)
 
 
-def test_columns_that_float32_would_blur_stay_double(write):
-    times = [1_700_000_000 + i for i in range(4)]
-    ds = load(write("".join(f"{t},{i},{i % 2}\n" for i, t in enumerate(times))))
-    assert ds.x.dtype == np.float64 and ds.x[:, 0].tolist() == times
+def test_columns_that_float32_would_blur_stay_double_until_they_are_scaled(write):
+    ds = load(write("".join(f"{1_700_000_000 + i},{i},{i % 2}\n" for i in range(4))))
+    assert ds.x.dtype == np.float64
     scaled = Scaling.fit("standardization", ds.x).apply(ds.x, "float32")
     np.testing.assert_allclose(scaled[:, 0], scaled[:, 1], rtol=1e-6)
-    assert load(write("".join(f"{172792 - i},{i % 2}\n" for i in range(1000)))).x.dtype == np.float32
-
-
-def test_column_names_come_from_the_header(write):
-    ds = load(write('"Time","a ""b""",c d,Class\n1,2,3,0\n4,5,6,1\n'))
-    assert ds.columns == ["Time", 'a "b"', "c d"] and ds.targets == ["Class"]
-    assert load(write("1,2,0\n3,4,1\n")).columns is None

@@ -180,7 +180,7 @@ def test_rows_are_called_by_file_and_number(tmp_path):
         np.save(tmp_path / f"{name}.npy", frame.to_numpy())
     assert read(frame).row(1) == "data row 2"
     assert read(tmp_path / "*.parquet").row(3) == f"data row 2 of {tmp_path}/2.parquet"
-    assert read(tmp_path / "*.npy").row(3) == f"index 1 of {tmp_path}/2.npy"
+    assert read(tmp_path / "*.npy").row(3) == f"data row 2 of {tmp_path}/2.npy"
     assert open_frame(frame).column(1) == "column y" and opened(tmp_path / "1.npy").column(1) == "column 1 of 2"
 
 
@@ -328,18 +328,6 @@ def test_a_file_that_changes_while_it_is_read_is_refused(tmp_path):
         path = tmp_path / f"a.{name}"
         path.write_bytes(path.read_bytes() + b" ")
         assert "changed while it was read" in failure(lambda name=name: read(tables[name]))
-
-
-def test_the_digest_is_that_of_the_bytes_and_of_several_files_that_of_their_digests(tmp_path):
-    import hashlib
-
-    frame = pd.DataFrame({"a": [1.0, 2], "y": [0, 1]})
-    frame.to_parquet(tmp_path / "1.parquet")
-    frame.assign(a=3.0).to_parquet(tmp_path / "2.parquet")
-    digests = [hashlib.sha256((tmp_path / f"{name}.parquet").read_bytes()).digest() for name in "12"]
-    assert read(tmp_path / "1.parquet").sha256.sha256 == digests[0].hex()
-    assert read(tmp_path / "*.parquet").sha256.sha256 == hashlib.sha256(b"".join(digests)).hexdigest()
-    assert read(frame).sha256 is None
 
 
 def test_without_pyarrow_the_command_that_installs_it_is_told(tmp_path, monkeypatch):

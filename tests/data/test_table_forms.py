@@ -30,29 +30,6 @@ def parameters_and_encoding(path_or_frame, **choices) -> tuple[dict, dict]:
     return net.parameters(), net.encoding.to_dict() | {"sha256": ds.sha256}
 
 
-@pytest.mark.parametrize("form", ["parquet", "sqlite", "frame", "feather"])
-def test_the_same_table_in_another_form_gives_the_same_network(folder, form):
-    columns = people()
-    del columns[""]  # a name that databases do not have
-    (folder / "people.csv").write_text(as_csv(columns))
-    frame, source = frame_of(columns), f"people.{form}"
-    if form == "sqlite":
-        import sqlite3
-
-        with sqlite3.connect("people.db") as database:
-            frame.to_sql("people", database, index=False)
-        source = "people.db:people"
-    elif form == "frame":
-        source = frame
-    else:
-        pytest.importorskip("pyarrow")
-        getattr(frame, f"to_{form}")(source)
-    (one, how), (other, how_too) = parameters_and_encoding("people.csv"), parameters_and_encoding(source)
-    assert how == how_too
-    for name, value in one.items():
-        np.testing.assert_array_equal(value, other[name])
-
-
 def in_forms(frame, name: str) -> dict:
     """Write a data frame as files of all kinds; returns what nn.load takes for each."""
     import sqlite3

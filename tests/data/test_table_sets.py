@@ -88,8 +88,8 @@ def test_a_missing_or_foreign_file_among_several_is_named(folder):
 @pytest.mark.parametrize(
     "array, words",
     [
-        (np.array([[1.0, 0], [np.inf, 1]]), ["index 1", "column 0", "inf", "finite"]),
-        (np.array([[1.0, 0], [1e39, 1]]), ["index 1", "column 0", "float32", "--dtype float64"]),
+        (np.array([[1.0, 0], [np.inf, 1]]), ["data row 2", "column 0", "inf", "finite"]),
+        (np.array([[1.0, 0], [1e39, 1]]), ["data row 2", "column 0", "float32", "--dtype float64"]),
     ],
 )
 def test_numbers_of_an_array_that_cannot_be_are_named(tmp_path, array, words):

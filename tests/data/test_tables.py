@@ -64,13 +64,6 @@ def test_a_table_is_read_the_same_from_every_format(rows, kind, missing, tmp_pat
             assert (one.odd, one.low, one.high) == (other.odd, other.low, other.high), (form, name)
 
 
-def test_a_folder_of_parquet_files_is_a_table(tmp_path):
-    (tmp_path / "t").mkdir()
-    for name in "ab":
-        pd.DataFrame({"a": [1.0, 2.0, 3.0], "y": [0, 1, 0]}).to_parquet(tmp_path / "t" / f"{name}.parquet")
-    assert nn.load(str(tmp_path / "t")).rows == 6
-
-
 # -- types ---------------------------------------------------------------------------------------------------
 
 TIMES = [datetime.datetime(2020, 1, 2, 3, 4, 5, 250000), None, datetime.datetime(1969, 12, 31)]

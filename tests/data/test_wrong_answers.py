@@ -259,22 +259,6 @@ def test_arrays_with_their_targets_need_no_names(folder):
     assert run("--test", "--model", "m.bin", "--dataset", "new.npz").code == 65
 
 
-@pytest.mark.parametrize("flags", [("--networks", 2), ("--folds", 3), ("--id", "Id", "--group", "town")])
-def test_the_whole_way_from_a_training_to_predictions(folder, flags):
-    """Train, then predict rows without the target, with ids, in another order, from every form, as with it."""
-    new = house_table("regression", seed=1)
-    trained(saved(house_table("regression"), "train.csv"), *flags)
-    net = nn.Model.load("m.bin").network
-    header, rows = predicted(saved(new, "known.csv"))
-    moved = shuffled(without(new, "price"))
-    for suffix in FILES:
-        assert predicted(saved(moved, f"new.{suffix}")) == (header[:-1], [row[:-1] for row in rows])
-    scores, place = net.predict(pd.DataFrame(new)), header.index("predicted price")
-    assert [float(row[place]) for row in rows] == pytest.approx(scores[:, 0].tolist(), rel=1e-6)
-    for form in FRAMES:
-        np.testing.assert_array_equal(net.predict(as_frame(moved, form)), scores)
-
-
 # ---------------------------------------------------------------- two columns of one name
 
 LAYOUTS = ["nbt", "tbn", "ntb", "tnb"]  # t is the target, decided by b; n is noise, and called as the target is
@@ -343,14 +327,6 @@ def test_the_last_of_two_columns_of_one_name_is_found_as_the_last(folder, flags)
         file.write_text("\n".join(lines) + "\n")
     found = of_both(*flags)
     assert found["y"] == found["f"] and found["y"][-1][0][-1] == "true y"
-
-
-def test_columns_of_other_formats_have_places_too(layout):
-    parquet = pytest.importorskip("pyarrow.parquet")
-    parquet.write_table(pair_frame("arrow", layout, "y", 1), "y_new.parquet")
-    trained("y.csv", "--target", layout.index("t"))
-    assert figures("--dataset", "y_new.parquet") == figures("--dataset", "y_new.csv")
-    assert predicted("y_new.parquet") == predicted("y_new.csv")
 
 
 @pytest.mark.parametrize("form", ["pandas", "arrow"])

@@ -18,7 +18,7 @@ import nn
 from nn.ds import Dataset
 from nn.utils import Stopped, StopRequest
 
-KILLS = 13 * EFFORT  # of each of four trainings
+KILLS = 8 * EFFORT  # of each of four trainings
 DENSE = ["--layers", "2,48,dropout0.2,16,1"]
 
 
@@ -120,22 +120,26 @@ def test_a_signal_while_the_data_is_read_loses_nothing(folder, monkeypatch, sign
     assert not (folder / "m.bin").exists()
 
 
-def test_a_second_signal_leaves_at_once_and_the_old_checkpoint_stays(folder):
+@pytest.mark.parametrize(
+    ("first", "second", "saving"),
+    [(signal.SIGUSR1, signal.SIGTERM, ["--checkpoint", "c.ck"]), (signal.SIGINT, signal.SIGINT, [])],
+)
+def test_a_second_signal_leaves_at_once_and_the_old_checkpoint_stays(folder, first, second, saving):
     """The first batch of this network lasts longer than anyone wants to wait."""
     (folder / "c.ck").write_bytes(b"as it was")
-    given = ["--layers", "2,3000,3000,1", "--batch_number", 1600, "--backend", "seq", "--checkpoint", "c.ck"]
+    given = ["--layers", "2,3000,3000,1", "--batch_number", 1600, "--backend", "seq", *saving]
     process = start("--train", "--dataset", "two.csv", "--model", "m.bin", *given)
     try:
         read_until(process, "training on")
-        process.send_signal(signal.SIGUSR1)
+        process.send_signal(first)
         time.sleep(0.3)
         assert process.poll() is None  # still in its batch
-        process.send_signal(signal.SIGTERM)
-        assert process.wait(timeout=5) == 143
+        process.send_signal(second)
+        assert process.wait(timeout=5) == 128 + second
     finally:
         process.kill()
         process.communicate()
-    assert (folder / "c.ck").read_bytes() == b"as it was"
+    assert (folder / "c.ck").read_bytes() == b"as it was" and not (folder / "m.bin").exists()
 
 
 # ---------------------------------------------------------------- stopped after every few batches
@@ -247,13 +251,8 @@ def test_ctrl_c_in_a_python_program_saves_too(tmp_path):
             if epoch == 1:
                 timer.start()
 
+    net, ds = nn.Network("5,64,64,1", task="binary"), dense_data(rows=2000)
     with pytest.raises(Stopped):
-        nn.train(
-            nn.Network("5,64,64,1", task="binary"),
-            dense_data(rows=2000),
-            epochs=10**6,
-            checkpoint=tmp_path / "c.ck",
-            callback=Starts(),
-        )
+        nn.train(net, ds, epochs=10**6, checkpoint=tmp_path / "c.ck", callback=Starts())
     timer.join()
     assert position(tmp_path / "c.ck")["step"] > 0

@@ -3,8 +3,8 @@
 targets.py     what is read, and how: a line for each format
 seeds.py       the files that changes begin with, made by code
 judge.py       one input: an error of nn or none, and the time and memory that it takes
-mutation.py    changes at random, without coverage
-worker.py      the process that reads one target's inputs, guided by Atheris where it is installed
+mutation.py    changes at random
+worker.py      the process that reads one target's inputs
 __main__.py    the command, which starts a worker for each target
 findings/      inputs that were findings once, TARGET-what; tests/house/test_fuzz.py replays them
 """

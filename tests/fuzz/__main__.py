@@ -5,15 +5,13 @@
     python -m tests.fuzz --minutes 60               an hour
     python -m tests.fuzz --target csv FILE...       these inputs again
 
-Each target gets a process of its own. Inputs are guided by coverage where Atheris is installed (pip install atheris),
-and changed at random where it is not. A finding is kept in the current folder as finding-TARGET-...; any finding ends
-the run with 1.
+Each target gets a process of its own, whose inputs are changed at random. A finding is kept in the current folder as
+finding-TARGET-...; any finding ends the run with 1.
 """
 
 from __future__ import annotations
 
 import argparse
-import importlib.util
 import random
 import sys
 import time
@@ -30,11 +28,9 @@ def main() -> int:
     if given.files:
         return _replay(names[0], given.files)
     seed = random.randrange(2**31) if given.seed is None else given.seed
-    is_guided = importlib.util.find_spec("atheris") is not None and not given.random
-    how = "guided by coverage" if is_guided else "changed at random, without coverage (pip install atheris)"
     minutes = 1.0 if given.minutes is None and given.runs is None else given.minutes
-    print(f"inputs {'changed at random' if given.random else how}; --seed {seed}", flush=True)
-    campaign, begun = Campaign(seed, is_guided, given.runs, given.corpus), time.monotonic()
+    print(f"inputs changed at random; --seed {seed}", flush=True)
+    campaign, begun = Campaign(seed, given.runs), time.monotonic()
     found = 0
     for number, name in enumerate(names, 1):
         result = campaign.run(name, minutes and begun + 60 * minutes * number / len(names))
@@ -49,8 +45,6 @@ def _options() -> argparse.Namespace:
     options.add_argument("--minutes", type=float, help="of all targets together (1)")
     options.add_argument("--runs", type=int, help="inputs of each target; fewer of one whose inputs take long")
     options.add_argument("--seed", type=int, help="of the changes at random; printed where it is not given")
-    options.add_argument("--random", action="store_true", help="changes at random, though Atheris is installed")
-    options.add_argument("--corpus", type=Path, help="folder that keeps what coverage chose, for the next run")
     options.add_argument("files", nargs="*", type=Path, help="inputs of the one --target to read again")
     given = options.parse_args()
     if given.files and len(given.target or ()) != 1:

@@ -6,7 +6,6 @@ import hashlib
 import importlib.util
 import json
 import os
-import re
 import shutil
 import signal
 import subprocess
@@ -27,24 +26,17 @@ class Result:
 
     inputs: int = 0
     seconds: float = 0.0
-    coverage: tuple[int, int] | None = None  # of the seeds, at the end
     findings: list[str] = field(default_factory=list)
     skipped: str = ""
 
 
 def line_of(name: str, result: Result) -> str:
-    """Return the line of a target: inputs, inputs/s, new coverage, findings."""
+    """Return the line of a target: inputs, inputs/s, findings."""
     if result.skipped:
         return f"{name:17}skipped: {result.skipped}"
     rate = result.inputs / max(result.seconds, 1e-9)
-    coverage = "" if result.coverage is None else f", coverage {result.coverage[0]} + {_gain(result.coverage)}"
     found = "".join(f"\n    {finding}" for finding in result.findings)
-    count = f"{result.inputs:8} inputs {rate:7.0f}/s{coverage}"
-    return f"{name:17}{count}, {len(result.findings)} findings{found}"
-
-
-def _gain(coverage: tuple[int, int]) -> int:
-    return coverage[1] - coverage[0]
+    return f"{name:17}{result.inputs:8} inputs {rate:7.0f}/s, {len(result.findings)} findings{found}"
 
 
 @dataclass
@@ -52,9 +44,7 @@ class Campaign:
     """How targets are run. runs: inputs of each; None: without such a limit."""
 
     seed: int
-    is_guided: bool = False
     runs: int | None = None
-    corpus: Path | None = None
 
     def run(self, name: str, until: float | None = None) -> Result:
         """Run one target. until: when it ends at the latest, of time.monotonic; an input is read in any case."""
@@ -71,7 +61,6 @@ class Campaign:
             runs = self.runs and -(-self.runs // TARGETS[name].cost) - whole.inputs
             result, why = self._watch_worker(name, folder, self._command(name, folder, until, runs, self.seed + deaths))
             whole.inputs, whole.seconds = whole.inputs + result.inputs, whole.seconds + result.seconds
-            whole.coverage = whole.coverage or result.coverage
             whole.findings += result.findings
             if why is None:
                 break
@@ -94,24 +83,21 @@ class Campaign:
                 worker.kill()
                 worker.wait()
         told = (folder / "stderr").read_bytes().decode(errors="replace")
-        covered = [int(count) for count in re.findall(r" cov: (\d+) ", told)]
-        result.coverage = (covered[0], covered[-1]) if covered else None
         why = _death(code, told) if code else None
         return result, f"{why} after a silence" if why and timer.has_rung else why
 
     def _command(self, name: str, folder: Path, until: float | None, runs: int | None, seed: int) -> list[str]:
         command = [sys.executable, "-m", f"{__package__}.worker", "--target", name, "--folder", str(folder)]
-        command += ["--seed", str(seed), *(["--guided"] if self.is_guided else [])]
+        command += ["--seed", str(seed)]
         command += [] if runs is None else ["--runs", str(runs)]
-        command += [] if until is None else ["--until", str(until)]
-        return command + ([] if self.corpus is None else ["--corpus", str(self.corpus / name)])
+        return command + ([] if until is None else ["--until", str(until)])
 
 
 def _death(code: int, told: str) -> str:
-    """Return why a worker has died: the signal, or the last lines that are no account of libFuzzer's."""
+    """Return why a worker has died: the signal, or its last lines."""
     if code < 0:
         return f"ended by {signal.Signals(-code).name}"
-    lines = [line.strip() for line in told.splitlines() if line.strip() and line[0] != "#" and len(line) < 500]
+    lines = [line.strip() for line in told.splitlines() if line.strip() and len(line) < 500]
     return f"exit code {code}: {' | '.join(lines[-8:])}"
 
 

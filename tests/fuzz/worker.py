@@ -8,15 +8,12 @@ import hashlib
 import json
 import logging
 import os
-import random
 import sys
 import time
-import traceback
 import warnings
 from pathlib import Path
 
 TELL_SECONDS = 1.0
-UNHEARD_SECONDS = 3600  # an input's limit is the judge's; Atheris takes 0 for a limit of less than a second
 
 
 def main() -> None:
@@ -27,24 +24,17 @@ def main() -> None:
     options.add_argument("--runs", type=int)
     options.add_argument("--seed", type=int)
     options.add_argument("--folder", type=Path)
-    options.add_argument("--corpus", type=Path)
-    options.add_argument("--guided", action="store_true")
     given = options.parse_args()
     warnings.simplefilter("ignore")
     logging.disable()
     concurrent.futures.ThreadPoolExecutor = AtOnce  # before nn is imported
-    if given.guided:
-        import atheris
+    from .mutation import mutations
+    from .targets import TARGETS
 
-        with atheris.instrument_imports(include=["nn"]):
-            from .targets import TARGETS
-    else:
-        from .targets import TARGETS
-    reading = Reading(TARGETS[given.target], given, _own_stdout())
-    if given.guided:
-        _guide(atheris, reading, given)
-    else:
-        _mutate(reading, given)
+    target = TARGETS[given.target]
+    reading = Reading(target, given, _own_stdout())
+    for data in mutations(given.target, target.seeds(), target.words, given.seed):
+        reading.read(data)
 
 
 class AtOnce:
@@ -118,48 +108,6 @@ def _own_stdout():
     told_to = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)
     return told_to
-
-
-def _mutate(reading: Reading, given) -> None:
-    from .mutation import mutations
-
-    for data in mutations(given.target, reading.target.seeds(), reading.target.words, given.seed):
-        reading.read(data)
-
-
-def _guide(atheris, reading: Reading, given) -> None:
-    """Let libFuzzer choose the inputs, by the coverage of nn's Python."""
-    corpus = given.corpus or given.folder / "corpus"
-    corpus.mkdir(parents=True, exist_ok=True)
-    for number, seed in enumerate(reading.target.seeds()):
-        (corpus / f"seed{number}").write_bytes(seed)
-    words = given.folder / "words"
-    words.write_text("".join(map(_dictionary_line, reading.target.words)))
-    flags = [f"-seed={given.seed % 2**31 + 1}", f"-dict={words}", "-max_len=8192", "-rss_limit_mb=0"]
-    flags.append(f"-timeout={UNHEARD_SECONDS}")
-    from .mutation import with_other_values
-
-    def read(data: bytes) -> None:
-        """Read an input; an exception that the judge did not take ends the process, and says why."""
-        try:
-            reading.read(data)
-        except BaseException:
-            traceback.print_exc()
-            sys.stderr.flush()
-            os._exit(1)
-
-    def change(data: bytes, most: int, seed: int) -> bytes:
-        """Return another input: changed by libFuzzer or, every other time, JSON with other values."""
-        changed = with_other_values(data, random.Random(seed)) if seed % 2 else data
-        return atheris.Mutate(data, most) if changed == data else changed[:most]  # which Fuzz brings
-
-    atheris.Setup([sys.argv[0], *flags, str(corpus)], read, custom_mutator=change)
-    atheris.Fuzz()
-
-
-def _dictionary_line(word: bytes) -> str:
-    """Return a word as libFuzzer's dictionaries have it, which are for short ones."""
-    return '"' + "".join(f"\\x{byte:02x}" for byte in word[:60]) + '"\n'
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""Weights of rows on the GPU: as seq has them in every runner, on one GPU and several; weights of 1 change no bit."""
+"""Weights of rows on the GPU: as seq has them in every runner, on one GPU and several."""
 
 import numpy as np
 import pytest
@@ -49,28 +49,6 @@ def test_weighted_epochs_end_where_those_of_seq_end(spec, batch, runner, backend
     assert runner in net.engine.routes(batch)[0]
 
 
-@pytest.mark.parametrize("optimizer", ["sgd", "adam"])
-@pytest.mark.parametrize("dtype", ["float32", "float64"])
-@pytest.mark.parametrize(("spec", "batch"), [(SMALL, 60), ("40,300,200,3", 100)])
-def test_weights_of_1_give_the_bytes_of_no_weights(spec, batch, dtype, optimizer, backend):
-    net = network(spec, backend, dtype)
-    ends = []
-    for weights in (None, np.ones(ROWS, dtype)):
-        engine = net.engine
-        engine.set("parameters", net.vector)
-        for moment in ("moment1", "moment2"):
-            engine.set(moment, np.zeros(engine.size, engine.dtype))
-        end = after_epoch(net, weights, batch, optimizer)
-        ends.append((end[0].tobytes(), *end[1:]))
-    assert ends[0] == ends[1]
-
-
-def test_labels_have_weights_too(backend):
-    ends = [after_epoch(network("30,60,3:softmax", b, loss="ce"), some_weights(), 60, labels=True)
-            for b in (backend, "seq")]  # fmt: skip
-    check_as_seq(*ends)
-
-
 def test_weights_of_rows_that_are_streamed_to_the_gpu(backend):
     resident, streamed = (after_epoch(network(SMALL, backend), some_weights(), 60, room=room) for room in (None, 0))
     assert resident[0].tobytes() == streamed[0].tobytes() and resident[1:] == streamed[1:]
@@ -82,16 +60,3 @@ def test_several_gpus_divide_by_the_weight_of_the_whole_batch(distribute, gpu):
         pytest.skip("2 GPUs are needed")
     ours = after_epoch(network(SMALL, "cuda", gpus=(0, 1), distribute=distribute), some_weights(), 60)
     check_as_seq(ours, after_epoch(network(SMALL, "seq"), some_weights(), 60))
-
-
-def test_kept_parameters_are_those_of_the_moment(backend):
-    net = network(SMALL, backend)
-    engine = net.engine
-    engine.keep()
-    before = engine.get("parameters")
-    after = after_epoch(net, None, 60)[0]
-    assert engine.get("kept").tobytes() == before.tobytes() != after.tobytes()
-    engine.keep()
-    assert engine.get("kept").tobytes() == after.tobytes()
-    engine.set("kept", before)
-    assert engine.get("kept").tobytes() == before.tobytes()

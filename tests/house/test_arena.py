@@ -42,12 +42,6 @@ def test_a_method_that_took_no_part_in_a_table_is_ranked_by_the_others():
     assert judge.mean_ranks(found).tolist() == [2, 1.5 + 0.5, 1]
 
 
-def test_the_change_of_an_error_is_geometric_and_small_ones_are_not_compared():
-    found = np.array([[[0.1, 0.2]], [[0.2, 0.1]], [[0.001, 0.002]]])
-    change, share = judge.compared(found, 0, 1)
-    assert change == pytest.approx(0) and share == pytest.approx(2 / 3)
-
-
 def test_the_front_is_what_no_other_beats_in_time_and_rating():
     assert judge.front(np.array([1.0, 2.0, 3.0, 4.0]), np.array([1000.0, 1200, 1100, 1300])) == [0, 1, 3]
 

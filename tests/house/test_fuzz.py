@@ -118,7 +118,7 @@ def fuzz(*arguments, folder):
 
 
 def test_the_command_prints_a_line_for_a_target(tmp_path):
-    ended = fuzz("--target", "layers", "--runs", "300", "--seed", "7", "--random", folder=tmp_path)
+    ended = fuzz("--target", "layers", "--runs", "300", "--seed", "7", folder=tmp_path)
     first, line = ended.stdout.splitlines()
     assert ended.returncode == 0 and "--seed 7" in first
     assert re.fullmatch(r"layers +300 inputs +\d+/s, 0 findings", line)

@@ -1,6 +1,5 @@
 """The benchmark: its cases, its measurements, and that what it times is right."""
 
-import os
 import sys
 from dataclasses import replace
 from pathlib import Path
@@ -15,9 +14,8 @@ from nn.study.bench import CASES, CC, Forward, Product, TrainStepCase, select
 from nn.utils import UsageError
 
 sys.path.append(str(REPOSITORY))
-from tests.bench.__main__ import ISAS, limit_isa  # noqa: E402 - of the checkout, which need not be installed
-from tests.bench.against import geometric_mean, measure  # noqa: E402
-from tests.bench.compare import MEMORY_TARGET, TARGETS  # noqa: E402
+from tests.bench.against import geometric_mean, measure  # noqa: E402 - of the checkout, which need not be installed
+from tests.bench.compare import MEMORY_TARGET  # noqa: E402
 from tests.bench.growth import WIDTHS, width_case  # noqa: E402
 from tests.bench.sides import SIDES, Nn, needed_bytes  # noqa: E402
 from tests.bench.truth import error, truth  # noqa: E402
@@ -40,10 +38,6 @@ def quick(monkeypatch):
 def test_no_two_cases_have_one_name():
     names = [case.name for case in CASES]
     assert len(set(names)) == len(names)
-
-
-def test_every_target_belongs_to_a_case():
-    assert set(TARGETS) <= {case.name for case in TRAINING}
 
 
 def test_a_name_selects_its_case_and_a_beginning_all_of_them():
@@ -129,14 +123,6 @@ def test_the_engine_holds_at_most_two_and_a_half_times_what_a_step_needs(case):
     needed = parameters.itemsize * ((1 + moments) * parameters.size + case.batch * values)
     assert needed == needed_bytes(case)
     assert parameters.itemsize * (1 + moments) * parameters.size < run.network.engine.bytes() <= MEMORY_TARGET * needed
-
-
-def test_a_limited_instruction_set_is_said_to_every_side(monkeypatch):
-    monkeypatch.setattr(os, "environ", {})
-    limit_isa("avx2")
-    assert os.environ == ISAS["avx2"] and os.environ["NN_ISA"] == "avx2"
-    with pytest.raises(UsageError, match="--isa mmx"):
-        limit_isa("mmx")
 
 
 def test_truth_of_a_product_is_numpys():

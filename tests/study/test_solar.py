@@ -224,30 +224,6 @@ def test_a_network_that_has_died_is_warned_of(tmp_path, monkeypatch, caplog):
     assert "the same value for every row" in caplog.text
 
 
-# ---------------------------------------------------------------- measured irradiance
-
-
-def test_the_measured_field_becomes_tables_and_maps(shared):
-    folder = shared / "data" / "solar"
-    if not (folder / "hope_melpitz_1s.csv.gz").exists():
-        pytest.skip("no measured series in the shared data")
-    series = solar.read_series(str(folder / "hope_melpitz_1s.csv.gz"), str(folder / "hope_melpitz_stations.csv"))
-    assert series.values.shape == (3601, 50) and np.diff(series.times).tolist() == [1.0] * 3600
-    size = np.ptp(series.places, axis=0)
-    assert (size > 1000).all() and (size < 10_000).all()  # about 3 x 3 km
-    table, maps = solar.table(series, "ghi_040", 60), solar.maps(series, "ghi_040", 60)
-    assert table.rows == maps.rows == 3541
-    now, later = series.values[0, series.station("ghi_040")], series.values[60, series.station("ghi_040")]
-    assert (table.persistence()[0, 0], table.y[0, 0]) == (maps.persistence()[0, 0], maps.y[0, 0]) == (now, later)
-    assert maps.x.shape == (3541, 1, 50, 50)
-    assert series.values.min() - 0.01 <= maps.x.min() and maps.x.max() <= series.values.max() + 0.01
-    training, testing = solar.forecast(series, "table", "ghi_040", 60)
-    net = nn.Network("50,50,1", "regression")
-    losses = nn.train(net, training, epochs=5, holdout=0)["loss"]
-    assert losses[-1] < losses[0] / 2
-    assert nn.test(net, testing)["skill"] is not None
-
-
 def test_stations_are_the_same_by_the_number_at_their_end():
     places = solar._number("DH07"), solar._number("AP7"), solar._number("AP" + "0" * 5000 + "7")
     assert len(set(places)) == 1 and solar._number("AP70") not in places and solar._number("DH7x") == "DH7x"

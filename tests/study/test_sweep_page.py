@@ -1,14 +1,13 @@
 """Pictures, and the pages of sweeps: labels with units, and which device suits which network."""
 
 import json
-import re
 
 import pytest
 from support.command_line import run, succeed
 from support.pages import check_alone, named, texts
 
 from nn.study import chart, sweep, sweep_page
-from nn.study.chart import Axis, Line, Plot
+from nn.study.chart import Axis, Line
 from nn.study.page import html_of
 from nn.study.results import INFERENCE_ROWS
 
@@ -79,27 +78,6 @@ def test_every_picture_says_what_it_shows(pictures):
         assert {*expected} <= {*texts(pictures[name].svg())}, name
 
 
-def test_lines_differ_in_more_than_colour():
-    """For those who do not tell colours apart: each line of a picture has marker and dashes of its own."""
-    lines = [Line(f"line {k}", [0, 1], [k, k]) for k in range(len(chart.COLOURS) * len(chart.DASHES))]
-    svg = Plot("p", "many", Axis(), Axis(), lines).svg()
-    path = r'<path class="l s(\d)"( stroke-dasharray="[^"]*")? d="[^"]*"/><path class="l s\d" d="(.*?)"'
-    drawn = re.findall(path, svg)
-    looks = {(re.sub("M[0-9. ]+(?=m)", "", marks), dashes) for _, dashes, marks in drawn[: len(lines)]}
-    assert len(looks) == len(lines)
-
-
-def test_the_same_engine_looks_the_same_in_every_picture_of_a_kind(pictures):
-    numbers = [
-        {line.name: line.number for line in picture.lines}
-        for name, picture in pictures.items()
-        if name.startswith("inference")
-    ]
-    assert len(numbers) == 3 and all(own == numbers[0] for own in numbers)
-    ends = {(picture.x.ends, picture.y.ends) for name, picture in pictures.items() if name.startswith("inference")}
-    assert len(ends) == 1  # so that they can be compared
-
-
 def test_speed_up_by_gpus_is_drawn_for_both_ways_of_each_network():
     rows = [
         result("50,1600:relu,1:linear", 83_201, 1, "cuda", gpus=float(gpus), distribute=how, ms=1 / gpus, engine=how)
@@ -128,13 +106,6 @@ def test_axes_have_numbers_that_can_be_read(pictures):
             places, labels = zip(*ticks, strict=True)
             assert 2 <= len(ticks) <= 12 and len({*labels}) == len(labels)
             assert 0 <= round(min(places)) < round(max(places)) <= 400
-
-
-def test_times_grow_to_the_right_place(pictures):
-    """The curve of training-time goes through the measured points."""
-    drawn = {line.name: list(zip(line.x, line.y, strict=True)) for line in pictures["training-time"].lines}
-    assert drawn["cuda (Large GPU)"] == [(p, pytest.approx(1 + p / 1e6)) for p, _, _ in SIZES]
-    assert drawn["omp (avx2), 2 threads"] == [(p, pytest.approx(p / 1e4)) for p, _, _ in SIZES]
 
 
 # ---------------------------------------------------------------- the answer in words

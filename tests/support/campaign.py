@@ -1,21 +1,13 @@
-"""The campaign of faults: for each mode of `nn` a command, each of its calls failing once, and what must come of it.
-
-`python tests/support/campaign.py` prints the table of docs/faults.md.
-"""
+"""The campaign of faults: for each mode of `nn` a command, each of its calls failing once, and what must come of it."""
 
 from __future__ import annotations
 
 import contextlib
 import os
 import signal
-import sys
-import tempfile
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-
-if __name__ == "__main__":  # run as a program: the folders that pytest finds by itself
-    sys.path[:0] = [str(Path(__file__).resolve().parents[1]), str(Path(__file__).resolve().parents[2])]
 
 import nn
 from nn.utils import Stopped, StopRequest
@@ -140,28 +132,3 @@ def _wrong(case: Case, fine: Outcome, outcome: Outcome) -> Iterator[str]:
             yield f"{name} is neither the old file nor the new one"
     if outcome.code == 0 and any(outcome.files.get(name) != fine.files[name] for name in case.whole):
         yield "exit code 0, and an old file"
-
-
-def _table() -> None:
-    """Print the table of docs/faults.md."""
-    kinds = ("core_allocation", "large_allocation", *FILES)
-    print("| command | " + " | ".join(kind.replace("_", " ") for kind in kinds) + " |")
-    print("|---|" + "--:|" * len(kinds))
-    for mode, case in CASES.items():
-        counts = []
-        with tempfile.TemporaryDirectory() as parent:
-            folder = Path(parent) / "files"
-            folder.mkdir()
-            prepare(folder, case)
-            for kind in kinds:
-                found = list(faults_of(mode, kind, folder))
-                found += list(faults_of(mode, kind, folder, lasting=True)) if kind in FILES else []
-                for outcome, wrong in found:
-                    if wrong:
-                        print(mode, kind, outcome.n, wrong, file=sys.stderr)
-                counts.append(str(len(found)))
-        print(f"| `{mode}` | " + " | ".join(counts) + " |", flush=True)
-
-
-if __name__ == "__main__":
-    _table()

@@ -22,7 +22,7 @@ MADE = {  # module, argument of a function of re -> the patterns that it may be
     ("layers.py", "pattern"): layers._GRAMMAR,
     ("data/fields.py", "kind.written.telling"): [r"\w", r"\d"],
     ("data/formats.py", "self.pattern"): [known.pattern for known in FORMATS if known.pattern],
-    ("data/uris.py", r"f'(?<!\\w){re.escape(secret)}(?!\\w)'"): [r"(?<!\w)1(?!\w)", r"(?<!\w)x(?!\w)"],
+    ("data/source.py", r"f'(?<!\\w){re.escape(secret)}(?!\\w)'"): [r"(?<!\w)1(?!\w)", r"(?<!\w)x(?!\w)"],
 }
 
 

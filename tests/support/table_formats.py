@@ -9,7 +9,7 @@ import pytest
 from nn.data import formats
 from nn.data.column import Wanted
 from nn.data.frames import open_frame
-from nn.data.uris import without_secrets
+from nn.data.source import without_secrets
 
 pa = pytest.importorskip("pyarrow")
 pd = pytest.importorskip("pandas")

@@ -7,11 +7,10 @@ import select
 import signal
 import subprocess
 import sys
-import time
 import types
 
 import pytest
-from support.command_line import ONE, environment, read_until, run, start, succeed, write_two_classes
+from support.command_line import ONE, environment, run, start, succeed, write_two_classes
 
 from nn.terminal import parser
 
@@ -21,21 +20,8 @@ def long_training(folder):
     """A training that takes minutes, and the old model that it is to replace."""
     write_two_classes(folder / "two.csv", rows=3000)
     (folder / "m.bin").write_bytes(b"the model before")
-    process = start(
-        "--train",
-        "--dataset",
-        "two.csv",
-        "--model",
-        "m.bin",
-        "--layers",
-        "2,256,256,1",
-        "--epochs",
-        100000,
-        "--batch_number",
-        8,
-        "--backend",
-        "seq",
-    )
+    given = ["--layers", "2,256,256,1", "--epochs", 100000, "--batch_number", 8, "--backend", "seq"]
+    process = start("--train", "--dataset", "two.csv", "--model", "m.bin", *given)
     heard = ""
     while "epoch " not in heard:
         line = process.stderr.readline()
@@ -65,24 +51,6 @@ def test_ctrl_c_while_the_flags_are_read_is_no_success(monkeypatch):
 
     monkeypatch.setattr(parser, "SimpleNamespace", Interrupted)
     assert run("--info") == (130, "", "nn: stopped by SIGINT\n")
-
-
-def test_a_second_signal_leaves_at_once(folder):
-    """The first batch of this network lasts longer than anyone wants to wait."""
-    write_two_classes(folder / "two.csv", rows=4000)
-    given = ["--layers", "2,1500,1500,1", "--batch_number", 4000, "--backend", "seq", "--holdout", 0]
-    process = start("--train", "--dataset", "two.csv", "--model", "m.bin", *given)
-    try:
-        read_until(process, "training on")
-        process.send_signal(signal.SIGINT)
-        time.sleep(0.5)
-        assert process.poll() is None  # still in its batch
-        process.send_signal(signal.SIGINT)
-        assert process.wait(timeout=5) == 130
-    finally:
-        process.kill()
-        process.communicate()
-    assert [file.name for file in folder.iterdir()] == ["two.csv"]
 
 
 def test_a_reader_that_goes_away_is_no_failure_to_talk_about(trained):

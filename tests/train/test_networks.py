@@ -8,7 +8,7 @@ import re
 import numpy as np
 import pytest
 from support.command_line import run, succeed, write_numbers, write_three_classes, write_two_classes
-from support.packs import BEST, LAYERS, SEED, break_some, data, network, until_ended, vector
+from support.packs import BEST, LAYERS, SEED, break_some, data, network, vector
 from support.people import as_csv, people
 
 import nn
@@ -220,34 +220,6 @@ def test_a_network_that_fails_in_its_refit_decides_nothing(monkeypatch):
     ds, rows = data("binary"), nn.ds.split_rows(data("binary"), 0.2, 0.3, SEED).validation
     mean = np.mean([first.members[number].predict(ds.x[rows]) for number in (0, 2)], axis=0)
     assert result["networks"] == 2 and net.threshold == pytest.approx(best_threshold("f1", ds.y[rows], mean[:, 0]))
-
-
-@pytest.mark.parametrize("memory", [None, 100 << 20])
-@pytest.mark.parametrize(
-    "flags",
-    [
-        {"epochs": 5},
-        {"epochs": 8, "validation": 0.3, "patience": 2, "refit": True},
-        {"epochs": 8, "validation": 0.3, "patience": 2, "refit": True, "threshold": "f1", "calibrate": "temperature"},
-    ],
-)
-def test_a_stopped_training_goes_on_to_the_same_model(flags, memory, folder, mapped):
-    path, kept = write_two_classes(folder / "two.csv", 3000), folder / "state.nn"
-
-    def trained(**more):
-        ds = nn.load(path, memory=memory)
-        net = Network(f"{ds.inputs},8,1", "binary", seed=SEED, backend="omp")
-        nn.train(net, ds, networks=COUNT, learning_rate=0.05, **flags, **more)
-        return net
-
-    whole = trained()
-    ended, stops = until_ended(lambda stop: trained(checkpoint=kept, resume="auto", stop=stop))
-    assert stops > 1
-    assert ended.temperature != 1 or "calibrate" not in flags
-    ended.export(folder / "ended.bin")
-    whole.export(folder / "whole.bin")
-    assert (folder / "ended.bin").read_bytes() == (folder / "whole.bin").read_bytes()
-    assert vector(trained(resume=kept)).tobytes() == vector(whole).tobytes()
 
 
 def test_a_checkpoint_of_another_number_of_networks_is_refused(folder):

@@ -7,7 +7,7 @@ import math
 import numpy as np
 import pytest
 from support.figures import log_loss
-from support.packs import BEST, LAYERS, SEED, alone, break_some, data, network, until_ended, vector
+from support.packs import BEST, LAYERS, SEED, alone, break_some, data, network, vector
 
 import nn
 from nn.cluster import RankGroup
@@ -85,23 +85,6 @@ def test_the_members_are_those_of_a_greedy_selection_by_hand(task):
     assert value(chosen) >= max(value([number]) for number in range(len(left)))
     lists = [member.history["loss"][0] for member in net.members]
     assert result["loss"][0] == pytest.approx(np.average(lists, weights=net.member_weights))
-
-
-@pytest.mark.parametrize("flags", [{}, {"refit": True}, {"epochs": 16, "networks": 40, "patience": None}])
-def test_a_stopped_training_goes_on_to_the_same_model(flags, folder):
-    vary = "learning_rate=1e-4..1e-1,hidden=4|16,epochs=4..9,optimizer=adam|sgd,number_embedding=linear|pieces4"
-    flags = {"vary": vary, **flags}
-    flags = {name: value for name, value in flags.items() if not (name == "vary" and "epochs" in flags)}
-    net, whole = together(**flags)
-    net.export(folder / "whole.bin")
-    saving = {"checkpoint": folder / "state.nn", "resume": "auto"}
-    (ended, result), stops = until_ended(lambda stop: together(**flags, **saving, stop=stop), 7, 9)
-    assert stops > 1
-    ended.export(folder / "ended.bin")
-    assert (folder / "ended.bin").read_bytes() == (folder / "whole.bin").read_bytes()
-    assert result["trials"] == whole["trials"]
-    with pytest.raises(UsageError, match="--(vary|epochs)"):
-        together(**{**flags, "vary": "learning_rate=1e-4..1e-1"}, **saving)
 
 
 def test_a_network_whose_loss_is_no_number_fails_and_the_others_go_on(monkeypatch, caplog):

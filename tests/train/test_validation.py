@@ -197,41 +197,6 @@ def test_refit_is_a_training_by_hand_on_both(schedule):
 # ---------------------------------------------------------------- resume
 
 
-class StopAt(Parameters):
-    """Asks to stop after a number of epochs in all, those of a refit counted too."""
-
-    def __init__(self, net, stop, after):
-        super().__init__(net)
-        self.stop, self.left = stop, after
-
-    def epoch(self, *_):
-        self.left -= 1
-        if not self.left:
-            self.stop.request(signal.SIGTERM)
-
-
-RESUMED = [{}, {"patience": 3, "monitor": "pr_auc"}, {"refit": True, "class_weight": "balanced"}]
-
-
-@pytest.mark.parametrize("flags", RESUMED)
-@pytest.mark.parametrize("after", [1, 5, 14])
-def test_a_resumed_training_ends_in_the_same_bytes(flags, after, tmp_path):
-    flags = {"epochs": EPOCHS, "learning_rate": 0.02, "validation": 0.3, **flags}
-    ds = data(weights=np.random.default_rng(2).random(900))
-    whole = nn.Network("6,30,1", "binary", seed=3, backend="omp")
-    expected = nn.train(whole, ds, **flags)
-    net, stop = nn.Network("6,30,1", "binary", seed=3, backend="omp"), nn.StopRequest()
-    try:
-        nn.train(net, ds, checkpoint=tmp_path / "c.ck", callback=StopAt(net, stop, after), stop=stop, **flags)
-    except Stopped:
-        net = nn.Network("6,30,1", "binary", seed=3, backend="omp")
-    result = nn.train(net, ds, checkpoint=tmp_path / "c.ck", resume="auto", **flags)
-    assert flattened(net.parameters()).tobytes() == flattened(whole.parameters()).tobytes()
-    for key in ("loss", "val_loss", "val_metric", "best_epoch", "refit"):
-        assert result.get(key) == expected.get(key), key
-    assert net.metadata() == whole.metadata()
-
-
 def test_a_checkpoint_of_other_validation_rows_is_refused(tmp_path):
     ds, net = data(), nn.Network("6,30,1", "binary")
     nn.train(net, ds, epochs=2, validation=0.3, checkpoint=tmp_path / "c.ck")

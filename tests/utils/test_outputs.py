@@ -47,11 +47,7 @@ def reading(path) -> tuple[threading.Thread, list[bytes]]:
 @pytest.mark.parametrize("target", ["/dev/null", "pipe", "/dev/stdout", "device"])
 @pytest.mark.parametrize(
     "command",
-    [
-        [*TRAIN, "--model"],
-        [*TRAIN, "--model", "new.bin", "--checkpoint"],
-        [*TRAIN, "--model", "new.bin", "--trace"],
-    ],
+    [[*TRAIN, "--model"], [*TRAIN, "--model", "new.bin", "--checkpoint"], [*TRAIN, "--model", "new.bin", "--trace"]],
 )
 def test_a_device_or_a_pipe_is_no_place_for_a_file_that_is_replaced_whole(two, pipe, command, target):
     (two.parent / "device").symlink_to("/dev/null")
@@ -330,10 +326,7 @@ def obeying():
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="capabilities are Linux's")
-@pytest.mark.parametrize(
-    "path, closed",
-    [("closed/two.csv", "closed"), ("closed", "closed"), ("images", "images/a")],
-)
+@pytest.mark.parametrize("path, closed", [("closed/two.csv", "closed"), ("closed", "closed"), ("images", "images/a")])
 def test_what_the_system_does_not_let_be_read_is_named(trained, path, closed):
     for name in ("closed/two.csv", "images/a/1.png", "images/b/1.png"):
         os.makedirs(os.path.dirname(name), exist_ok=True)

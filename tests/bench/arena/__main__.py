@@ -1,7 +1,5 @@
 """The command of the arena: train what is not known yet, keep it, and tell."""
 
-from __future__ import annotations
-
 import json
 import sys
 import time
@@ -15,7 +13,7 @@ import typer
 from nn.terminal.tables import table as printed
 
 from . import judge
-from .methods import METHODS, is_there
+from .methods import METHODS
 from .tables import SMALL, read, tables_of
 
 
@@ -44,12 +42,11 @@ def run(specs: list[str], methods: list[str], lite: bool, path: Path) -> list[di
     old, results = known(path), []
     for spec in specs:
         table = read(spec)
-        splits = table.splits(lite)
         for name in methods:
             method = METHODS[name]
             if method.slow and len(table.y) > SMALL:
                 continue
-            for split, rows in enumerate(splits):
+            for split, rows in enumerate(table.splits(lite)):
                 key = (name, method.version, table.digest, split)
                 if key not in old:
                     about = dict(zip(("method", "version", "digest", "split"), key, strict=True))
@@ -57,8 +54,7 @@ def run(specs: list[str], methods: list[str], lite: bool, path: Path) -> list[di
                     old[key] = {**about, **trained(table, rows, method)}
                     with path.open("a") as file:
                         file.write(json.dumps(old[key]) + "\n")
-                    took = f"{old[key]['error']}, {old[key]['train']:.1f} s"
-                    print(f"{table.name} {split} {name}: {took}", file=sys.stderr)
+                    print(f"{table.name} {split} {name}: {old[key]['error']}", file=sys.stderr)
                 results.append(old[key])
     return results
 
@@ -71,19 +67,17 @@ def tell(results: list[dict], methods: list[str]) -> list[dict]:
     rating, (low, high) = judge.ratings(found, methods.index(judge.REFERENCE))
     ranks = judge.mean_ranks(found)
     lines = []
-    for place, name in enumerate(methods):
+    for place, name in sorted(enumerate(methods), key=lambda one: -rating[one[0]]):
         own = [one for one in results if one["method"] == name]
-        each = (("train", "rows"), ("predict", "tested"))
-        seconds = [np.median([1000 * one[took] / one[rows] for one in own]) for took, rows in each]
+        train = np.median([1000 * one["train"] / one["rows"] for one in own])
+        predict = np.median([1000 * one["predict"] / one["tested"] for one in own])
         lines.append({
             "method": name, "version": own[0]["version"],
             "elo": round(rating[place]), "low": round(low[place]), "high": round(high[place]),
-            "rank": round(ranks[place], 2), "train": float(f"{seconds[0]:.3g}"), "predict": float(f"{seconds[1]:.2g}"),
+            "rank": round(ranks[place], 2), "train": float(f"{train:.3g}"), "predict": float(f"{predict:.2g}"),
             "total": round(sum(one["train"] for one in own)), "failed": sum(one["error"] is None for one in own),
         })  # fmt: skip
-    lines.sort(key=lambda line: -line["elo"])
-    heads = ["method", "version", "Elo", "from", "to", "mean rank", "s/1000 rows", "to predict", "s in all", "failures"]
-    printed(heads, [list(map(str, line.values())) for line in lines], title=f"{len(names)} tables")
+    printed(list(lines[0]), [list(map(str, line.values())) for line in lines], title=f"{len(names)} tables")
     each = [[name, *(f"{value:.4g}" for value in np.nanmean(found[at], axis=0))] for at, name in enumerate(names)]
     printed(["table", *methods], each, title="errors: 1 - ROC-AUC, log loss or RMSE")
     if slow:
@@ -95,17 +89,15 @@ def draw(lines: list[dict], path: Path) -> None:
     """Draw Elo over seconds to train 1,000 rows, with the front of methods that none beats in both."""
     from matplotlib import pyplot as plt
 
-    seconds, rating = (np.array([line[name] for line in lines], float) for name in ("train", "elo"))
+    columns = ("train", "elo", "low", "high")
+    seconds, rating, low, high = (np.array([line[name] for line in lines], float) for name in columns)
     of_front = judge.front(seconds, rating)
     plt.figure(figsize=(8, 5), layout="constrained")
     plt.step(seconds[of_front], rating[of_front], where="post", color="silver", zorder=0)
-    for place, (line, x, y) in enumerate(zip(lines, seconds, rating, strict=True)):
-        color = "crimson" if line["method"].startswith("nn") else "steelblue"
-        plt.errorbar(x, y, yerr=[[y - line["low"]], [line["high"] - y]], fmt="o", color=color, elinewidth=0.7)
-        beside = 5, -12 if place % 2 else 5
-        plt.annotate(line["method"], (x, y), xytext=beside, textcoords="offset points", fontsize=9)
+    plt.errorbar(seconds, rating, yerr=[rating - low, high - rating], fmt="o", elinewidth=0.7)
+    for line, x, y in zip(lines, seconds, rating, strict=True):
+        plt.annotate(line["method"], (x, y), xytext=(5, 5), textcoords="offset points", fontsize=9)
     plt.xscale("log")
-    plt.margins(x=0.15)
     plt.xlabel("seconds to train, per 1,000 rows")
     plt.ylabel(f"Elo ({judge.REFERENCE} = 1000)")
     plt.savefig(path, dpi=120)
@@ -113,7 +105,7 @@ def draw(lines: list[dict], path: Path) -> None:
 
 def main(
     specs: Annotated[list[str], typer.Argument(metavar="TABLE...")],
-    methods: Annotated[str, typer.Option(help=f"With commas between: {'; '.join(METHODS)}.")] = "",
+    methods: Annotated[str, typer.Option(help="With semicolons between.")] = "; ".join(METHODS),
     folder: Annotated[Path, typer.Option(help="Where the tables lie.")] = Path(),
     lite: Annotated[bool, typer.Option("--lite", help="The first split of each table alone.")] = False,
     results: Annotated[Path, typer.Option(help="The file of results.")] = Path("arena.jsonl"),
@@ -122,8 +114,8 @@ def main(
 ) -> None:
     """Compare the defaults of programs on tables."""
     warnings.simplefilter("ignore")
-    asked = [name.strip() for name in methods.split(";")] if methods else list(METHODS)
-    there = [name for name in asked if is_there(METHODS[name])]
+    asked = [name.strip() for name in methods.split(";")]
+    there = [name for name in asked if METHODS[name].version]
     lines = tell(run(tables_of(specs, folder), there, lite, results), there)
     if plot:
         draw(lines, plot)

@@ -1,15 +1,10 @@
-"""What the arena tells: errors, Elo with intervals, mean ranks, times, and which of two methods is better."""
-
-from __future__ import annotations
-
-import itertools
+"""What the arena tells: errors, Elo with intervals, mean ranks, and the front of methods."""
 
 import numpy as np
 
 ROUNDS = 200  # of the bootstrap over tables
 REFERENCE = "forest"  # whose Elo is 1000
 MOST_SECONDS = 300  # of a fit; a method that took more is left out
-LEAST_ERROR = 0.02  # errors below are not compared in relation
 SCALE = 400 / np.log(10)
 
 
@@ -81,17 +76,7 @@ def mean_ranks(found: np.ndarray) -> np.ndarray:
     return np.where(took_part, 1 + others, np.nan).mean(axis=0, where=took_part)
 
 
-def compared(found: np.ndarray, ours: int, theirs: int) -> tuple[float, float]:
-    """Return (the mean change of the error from theirs to ours, geometric; the share of tables where ours is lower)."""
-    pair = np.nanmean(found[..., [ours, theirs]], axis=1)
-    pair = pair[np.isfinite(pair).all(axis=1)]
-    least = np.maximum(pair, LEAST_ERROR * (pair.max(axis=1, keepdims=True) < 1))
-    return float(np.exp(np.log(least[:, 0] / least[:, 1]).mean()) - 1), float((pair[:, 0] < pair[:, 1]).mean())
-
-
 def front(seconds: np.ndarray, rating: np.ndarray) -> list[int]:
     """Return the methods that no other one beats in both, from the fastest on."""
     order = sorted(range(len(seconds)), key=lambda method: (seconds[method], -rating[method]))
-    best = itertools.accumulate((rating[method] for method in order), max)
-    before = [-np.inf, *best]
-    return [method for method, least in zip(order, before, strict=False) if rating[method] > least]
+    return [method for place, method in enumerate(order) if all(rating[method] > rating[one] for one in order[:place])]

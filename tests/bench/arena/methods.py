@@ -1,12 +1,11 @@
 """Methods of the arena: each program with its defaults, on rows in the form that suits it best."""
 
-from __future__ import annotations
-
 import importlib
 import importlib.metadata
 import subprocess
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -27,9 +26,10 @@ class Method:
     slow: bool = False
 
     @property
-    def version(self) -> str:
+    def version(self) -> str | None:
+        """Return the version of the package, or of the source; None where it is not installed."""
         if self.package != "nn":
-            return importlib.metadata.version(self.package)
+            return next((one.version for one in importlib.metadata.distributions(name=self.package)), None)
         here = Path(nn.__file__).parent
         state = subprocess.run(["git", "describe", "--always", "--dirty"], cwd=here, capture_output=True, text=True)
         return state.stdout.strip() or nn.__version__
@@ -87,70 +87,52 @@ def as_categories(x: pd.DataFrame) -> Callable:
 
 def as_numbers(x: pd.DataFrame, one_hot: bool = False) -> Callable:
     """Return the encoding of gaps by the median and of words by their numbers, or one-hot and standardised."""
-    from sklearn.compose import make_column_transformer
-    from sklearn.impute import SimpleImputer
-    from sklearn.pipeline import make_pipeline
-    from sklearn.preprocessing import OneHotEncoder, OrdinalEncoder, StandardScaler
+    from sklearn import compose, impute, pipeline, preprocessing
 
-    words = words_of(x)
+    words, text, of_numbers = words_of(x), as_text(x), [impute.SimpleImputer(strategy="median")]
     usual = [name for name in x.columns if name not in words]
-    unknown = {"handle_unknown": "use_encoded_value", "unknown_value": -1}
-    of_words = OneHotEncoder(handle_unknown="ignore", sparse_output=False) if one_hot else OrdinalEncoder(**unknown)
-    of_numbers = make_pipeline(SimpleImputer(strategy="median"), *([StandardScaler()] if one_hot else []))
-    text = as_text(x)
-    fitted = make_column_transformer((of_numbers, usual), (of_words, words)).fit(text(x))
+    if one_hot:
+        of_numbers.append(preprocessing.StandardScaler())
+        of_words = preprocessing.OneHotEncoder(handle_unknown="ignore", sparse_output=False)
+    else:
+        of_words = preprocessing.OrdinalEncoder(handle_unknown="use_encoded_value", unknown_value=-1)
+    each = (pipeline.make_pipeline(*of_numbers), usual), (of_words, words)
+    fitted = compose.make_column_transformer(*each).fit(text(x))
     return lambda rows: fitted.transform(text(rows))
 
 
-def dense(x: pd.DataFrame) -> Callable:
-    return as_numbers(x, one_hot=True)
+def of(module: str, name: str, **arguments) -> Callable:
+    """Return what makes a model of a module: its regressor or its classifier."""
 
+    def make(classes: int, x: pd.DataFrame):
+        words = {"cat_features": words_of(x)} if module == "catboost" else {}
+        kind = getattr(importlib.import_module(module), name + ("Classifier" if classes else "Regressor"))
+        return kind(**arguments, **words)
 
-def kind(classes: int, regressor: str, classifier: str, module: str, **arguments):
-    """Return a model of a module: the regressor, or the classifier."""
-    return getattr(importlib.import_module(module), classifier if classes else regressor)(**arguments)
-
-
-def sklearn_kind(name: str, module: str, **arguments):
-    return lambda classes, _: kind(classes, f"{name}Regressor", f"{name}Classifier", f"sklearn.{module}", **arguments)
-
-
-def catboost(classes: int, x: pd.DataFrame):
-    words = words_of(x)
-    return kind(classes, "CatBoostRegressor", "CatBoostClassifier", "catboost", cat_features=words, verbose=0,
-                allow_writing_files=False)  # fmt: skip
+    return make
 
 
 def linear(classes: int, _):
-    more = {"max_iter": 1000} if classes else {}
-    return kind(classes, "RidgeCV", "LogisticRegression", "sklearn.linear_model", **more)
+    from sklearn.linear_model import LogisticRegression, RidgeCV
+
+    return LogisticRegression(max_iter=1000) if classes else RidgeCV()
 
 
-def gradient(package: str, name: str, **arguments):
-    return lambda classes, _: kind(classes, f"{name}Regressor", f"{name}Classifier", package, **arguments)
-
-
+dense = partial(as_numbers, one_hot=True)
 METHODS = {
     "nn": Method("nn", of_nn()),
     "nn, quick": Method("nn", of_nn(effort="quick")),
     "nn, best": Method("nn", of_nn(effort="best")),
-    "CatBoost": Method("catboost", prepared(as_text, catboost)),
-    "LightGBM": Method("lightgbm", prepared(as_categories, gradient("lightgbm", "LGBM", verbose=-1))),
-    "XGBoost": Method("xgboost", prepared(as_categories, gradient("xgboost", "XGB", enable_categorical=True))),
-    "forest": Method("scikit-learn", prepared(as_numbers, sklearn_kind("RandomForest", "ensemble", n_jobs=-1))),
+    "CatBoost": Method("catboost", prepared(as_text, of("catboost", "CatBoost", verbose=0, allow_writing_files=False))),
+    "LightGBM": Method("lightgbm", prepared(as_categories, of("lightgbm", "LGBM", verbose=-1))),
+    "XGBoost": Method("xgboost", prepared(as_categories, of("xgboost", "XGB", enable_categorical=True))),
+    "forest": Method("scikit-learn", prepared(as_numbers, of("sklearn.ensemble", "RandomForest", n_jobs=-1))),
     "histogram boosting": Method(
         "scikit-learn",
-        prepared(as_categories, sklearn_kind("HistGradientBoosting", "ensemble", categorical_features="from_dtype")),
+        prepared(as_categories, of("sklearn.ensemble", "HistGradientBoosting", categorical_features="from_dtype")),
     ),
     "linear": Method("scikit-learn", prepared(dense, linear)),
-    "scikit-learn's MLP": Method("scikit-learn", prepared(dense, sklearn_kind("MLP", "neural_network"))),
-    "RealMLP": Method("pytabkit", prepared(as_text, gradient("pytabkit", "RealMLP_TD_")), slow=True),
-    "TabM": Method("pytabkit", prepared(as_text, gradient("pytabkit", "TabM_D_")), slow=True),
+    "scikit-learn's MLP": Method("scikit-learn", prepared(dense, of("sklearn.neural_network", "MLP"))),
+    "RealMLP": Method("pytabkit", prepared(as_text, of("pytabkit", "RealMLP_TD_")), slow=True),
+    "TabM": Method("pytabkit", prepared(as_text, of("pytabkit", "TabM_D_")), slow=True),
 }
-
-
-def is_there(method: Method) -> bool:
-    try:
-        return bool(method.version)
-    except importlib.metadata.PackageNotFoundError:
-        return False

@@ -1,7 +1,5 @@
 """Tables of the arena: files as people publish them and those of packages, with their splits."""
 
-from __future__ import annotations
-
 import hashlib
 from dataclasses import dataclass
 from pathlib import Path
@@ -39,34 +37,26 @@ class Table:
         from sklearn.model_selection import KFold, StratifiedKFold
 
         kind = StratifiedKFold if self.classes else KFold
-        found = []
-        for repeat in range(1 if lite else REPEATS[len(self.y) >= FEW_ROWS]):
-            found += kind(FOLDS, shuffle=True, random_state=repeat).split(self.x, self.y)
-        return found[:1] if lite else found
+        repeats = range(1 if lite else REPEATS[len(self.y) >= FEW_ROWS])
+        each = (kind(FOLDS, shuffle=True, random_state=repeat) for repeat in repeats)
+        return [rows for one in each for rows in one.split(self.x, self.y)][: 1 if lite else None]
 
 
 def tables_of(specs: list[str], folder: Path) -> list[str]:
     """Return the tables of lists and of specs; folder: where the files lie."""
-    found = []
-    for spec in specs:
-        if spec.endswith(".txt"):
-            lines = Path(spec).read_text().splitlines()
-            found += tables_of([line for line in lines if line and line[0] != "#"], folder)
-        else:
-            found.append(spec if spec.split(":")[0] in PACKAGES else str(folder / spec))
-    return found
+    each = (Path(spec).read_text().splitlines() if spec.endswith(".txt") else [spec] for spec in specs)
+    found = (line for lines in each for line in lines if line and line[0] != "#")
+    return [line if line.split(":")[0] in PACKAGES else str(folder / line) for line in found]
 
 
 def read(spec: str) -> Table:
     """Return the table of a spec, without rows that have no target and classes of fewer rows than folds."""
     path, *more = spec.split(":")
     dropped = [word[1:] for word in more if word.startswith("-") and not word[1:].isdigit()]
-    kinds = {"regression", "classes"}
-    target = next((word for word in more[path in PACKAGES :] if word not in kinds and word[1:] not in dropped), None)
-    if path in PACKAGES:
-        name, table = more[0], PACKAGES[path](more[0])
-    else:
-        name, table = Path(path).name.split(".")[0], read_csv(path, target)
+    others = {"regression", "classes", *(f"-{name}" for name in dropped)}
+    target = next((word for word in more[path in PACKAGES :] if word not in others), None)
+    name = more[0] if path in PACKAGES else Path(path).name.split(".")[0]
+    table = PACKAGES[path](name) if path in PACKAGES else read_csv(path, target)
     place = -1 if target is None else int(target) if target.lstrip("-").isdigit() else list(table.columns).index(target)
     y = table.pop(table.columns[place])
     table = table.drop(columns=dropped)[y.notna().to_numpy()]

@@ -1,0 +1,89 @@
+"""Members of a pack beside the same networks alone, epoch after epoch: the same bits."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from nn.backends.engine import EpochSettings, PackJob
+from nn.core.random import PhiloxOrder
+
+VECTORS = ("parameters", "moment1", "moment2")
+
+
+def settings(**changes) -> EpochSettings:
+    """Return those of Adam, with changes."""
+    return EpochSettings(**{"optimizer": "adam", "batch": 32, "rates": [0.01] * 9, **changes})
+
+
+@dataclass
+class Members:
+    """An engine, and for each member its data set, how it trains, and its rows."""
+
+    engine: object
+    data: list
+    how: list[EpochSettings]
+    rows: list[np.ndarray]
+
+    def start(self, member: int) -> np.ndarray:
+        """Return the parameters that a member begins with."""
+        return (np.random.default_rng(member).normal(size=self.engine.size) / 4).astype(self.engine.dtype)
+
+    def pack(self, make=None):
+        """Return a pack, of the engine's choice or made by `make`, whose members have these parameters."""
+        count = len(self.how)
+        pack = make(self.engine, count) if make else self.engine.pack(count, self.how[0].batch)
+        for member in range(count):
+            pack.set(member, "parameters", self.start(member))
+        return pack
+
+    def jobs(self, number: int | None = 0, steps: list[int] | None = None) -> list[PackJob]:
+        """Return the jobs of an epoch."""
+        steps = steps or [0] * len(self.how)
+        each = enumerate(zip(self.data, self.rows, self.how, steps, strict=True))
+        return [PackJob(m, data, rows, how, self.engine.progress(step=at), number) for m, (data, rows, how, at) in each]
+
+    def alone(self, member: int, epochs: int) -> tuple[list[np.ndarray], float, int]:
+        """Return (vectors, sum of the last losses, step) of a member that is trained alone."""
+        engine, how, rows, step = self.engine, self.how[member], self.rows[member], 0
+        for what in VECTORS:
+            engine.set(what, np.zeros(engine.size, engine.dtype))
+        engine.set("parameters", self.start(member))
+        for number in range(epochs):
+            progress = engine.progress(step=step)
+            engine.epoch(self.data[member], rows[PhiloxOrder(len(rows), how.seed).epoch(number)], how, progress)
+            step = progress.step
+        return [engine.get(what) for what in VECTORS], progress.loss, step
+
+    def expected(self, epochs: int, members=None) -> dict:
+        """Return what `alone` does, of all members or some."""
+        return {m: self.alone(m, epochs) for m in (range(len(self.how)) if members is None else members)}
+
+    def check(self, pack, epochs: int, expected: dict | None = None) -> list[PackJob]:
+        """Train the pack, and compare its members with the networks alone; return the last jobs."""
+        expected, steps = expected or self.expected(epochs), None
+        for number in range(epochs):
+            jobs = self.jobs(number, steps)
+            pack.epoch(jobs[::-1])
+            steps = [job.progress.step for job in jobs]
+        self.check_ends(pack, jobs, expected)
+        return jobs
+
+    def check_ends(self, pack, jobs: list[PackJob], expected: dict) -> None:
+        """Compare what members of a trained pack hold with the networks alone."""
+        for m, (vectors, loss, step) in expected.items():
+            for what, vector in zip(VECTORS, vectors, strict=True):
+                found = pack.get(m, what)
+                apart = np.flatnonzero(found != vector)
+                assert np.array_equal(found, vector), f"member {m}, {what}: {len(apart)} of {len(vector)}, {apart[:5]}"
+                assert np.isfinite(found).all()
+            assert (jobs[m].progress.loss, jobs[m].progress.step) == (loss, step)
+        assert len({pack.get(m, "parameters").tobytes() for m in range(len(jobs))}) == len(jobs)
+
+    def check_forward(self, pack, jobs: list[PackJob]) -> None:
+        """Compare outputs and losses of the members with those of the network alone."""
+        for job, outputs, loss in zip(jobs, pack.predict(jobs), pack.loss(jobs), strict=True):
+            self.engine.set("parameters", pack.get(job.member, "parameters"))
+            assert np.array_equal(outputs, self.engine.predict(job.data, job.rows)) and outputs.any()
+            assert loss == self.engine.loss(job.data, job.rows)
