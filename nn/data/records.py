@@ -19,7 +19,6 @@ import tempfile
 import weakref
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import NamedTuple
 
 import numpy as np
 
@@ -226,27 +225,7 @@ def _filled(out: np.ndarray, rows) -> np.ndarray:
 # be read alone; one that changes while a training reads it ends the training before that writes anything.
 
 
-class _Mapped(NamedTuple):
-    """A file in use: where it is, as what it was mapped, and what its bytes were then."""
-
-    beside: Path
-    path: Path
-    facts: os.stat_result
-    memory: mmap.mmap
-    digest: bytes
-
-    def is_changed(self) -> bool:
-        """Return whether its bytes are others now: they are read only where the file was written to."""
-        try:
-            facts = os.stat(self.path)
-        except OSError:
-            return False
-        if not os.path.samestat(facts, self.facts) or facts.st_mtime_ns == self.facts.st_mtime_ns:
-            return False
-        return facts.st_size != self.facts.st_size or not _is_whole(self.memory, self.digest)
-
-
-_in_use: list[_Mapped] = []
+_in_use: dict[Path, list[tuple]] = {}  # by its checkpoint: (file, facts of it, memory, digest of the key) of each
 
 
 def filled_records(
@@ -294,7 +273,8 @@ def beside_checkpoint(path: str | None) -> Iterator[None]:
             yield
             check_kept(path)
     finally:
-        _in_use[:] = [kept for kept in _in_use if not (is_first and kept.beside == Path(path))]
+        if is_first:
+            _in_use.pop(Path(path), None)
     if not is_first:
         return
     folder, name = Path(path).parent, glob.escape(cut_name(Path(path).name))
@@ -309,10 +289,14 @@ def beside_checkpoint(path: str | None) -> Iterator[None]:
 
 def check_kept(beside: str | None) -> None:
     """Raise OutputError if a file beside a checkpoint was changed since it was mapped: what was trained is wrong."""
-    for kept in _in_use:
-        if beside is not None and kept.beside == Path(beside) and kept.is_changed():
-            cure = "let nothing write there, and train again"
-            raise OutputError(f"{kept.path}: was changed while a training read it; {cure}")
+    for path, facts, memory, digest in _in_use.get(Path(beside or ""), ()):
+        try:
+            now = os.stat(path)
+        except OSError:
+            continue
+        is_touched = os.path.samestat(now, facts) and now.st_mtime_ns != facts.st_mtime_ns
+        if is_touched and (now.st_size != facts.st_size or not _is_whole(memory, digest)):
+            raise OutputError(f"{path}: was changed while a training read it; let nothing write there, and train again")
 
 
 def _file_beside(key: str | None, size: int) -> tuple[Path, bytes] | None:
@@ -347,7 +331,7 @@ def _read(path: Path, digest: bytes, rows: int, dtype: np.dtype, columns) -> np.
         check_rows(found, columns)
     except ValueError:
         return None
-    _in_use.append(_Mapped(_Room.checkpoints[-1], path, facts, memory, digest))
+    _in_use.setdefault(_Room.checkpoints[-1], []).append((path, facts, memory, digest))
     return found
 
 

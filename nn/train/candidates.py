@@ -66,14 +66,15 @@ PLAIN = Candidate("60-10", "relu", 0.1, None, 0.004, 0.15, 300, "constant")
 WAVES = Candidate("128-64", "silu", 0.1, "waves8:0.3", 0.002, 0.15, 30, "cooldown")
 WIDE = Candidate("128-64", "silu", 0.1, None, 0.002, 0.15, 30, "cooldown")
 LIGHT = Candidate("60-10", "relu", 0.0, "waves8:0.3", 0.002, 0.02, 30, "cooldown")
-PIECES = Candidate("128-64", "silu", 0.25, "pieces8", 0.002, 1.0, 30, "cooldown")
+PIECES = Candidate("128-64", "silu", 0.1, "pieces16", 0.002, 0.15, 30, "cooldown", batch_number=16)
 JAGGED = Candidate("64-64-32", "relu", 0.1, "waves8:1.0", 0.002, 0.15, 300, "constant")
 
 
 def candidates_for(rows: int, effort: str) -> list[Candidate]:
     """Return the candidates for a number of rows; the first ones are tried in any case, if the budget allows."""
     found = [PLAIN] if effort == "quick" else [PLAIN, LIGHT, WIDE, WAVES]
-    found += [PIECES, JAGGED] if effort == "best" else []
+    found += [PIECES] if effort == "best" or (effort == "standard" and rows < MANY_ROWS) else []  # little for its time
+    found += [JAGGED] if effort == "best" else []
     if rows < MANY_ROWS:
         return found
     many = {"batch_number": MANY_ROWS_BATCH, "patience": 6, "folds": 4}

@@ -233,6 +233,35 @@ def test_flags_that_are_named_exist(path):
             assert flag in known or flag.replace("-", "_") in known, f"{code}: --{flag}"
 
 
+SENTENCES = {  # a pattern -> a sentence that it finds
+    r"(?:^(?:- )?|[.:;] )(?:Which|How|What)\b[^.:;?|]*\btells?\b": "How good a network is, tells cross-validation.",
+    r"\b(?:is|are|was|were) none\b": "A name that is none is refused.",
+    r"\b(?:tells?|told)(?: \w+){0,3} (?:metrics?|figures?|scores?|loss(?:es)?|errors?)\b": "A test tells the metrics.",
+}
+WORDS = {r"\bgaps?\b": "a missing value", r"\bfigures?\b": "a metric", r"\bwrong use\b": "a usage error"}
+OWN_WORDS = {"CHANGELOG.md", "docs/developing.md"}  # of former versions; of the code
+
+
+def sentences(path: Path) -> str:
+    """The prose of a document without code, each paragraph on a line."""
+    return re.sub(r"\n *(?=[^\s|#-])", " ", re.sub(r"`[^`]*`", "``", prose(path)))
+
+
+@pytest.mark.parametrize("pattern, example", SENTENCES.items())
+def test_patterns_find_sentences_that_are_no_plain_english(pattern, example):
+    assert re.search(pattern, example)
+
+
+@pytest.mark.parametrize("path", [path for path in DOCUMENTS if name(path) != "CHANGELOG.md"], ids=name)
+def test_sentences_begin_with_their_subject(path):
+    assert [found[0] for pattern in SENTENCES for found in re.finditer(pattern, sentences(path), re.M)] == []
+
+
+@pytest.mark.parametrize("path", [path for path in GUIDES if name(path) not in OWN_WORDS], ids=name)
+def test_guides_have_the_words_of_the_field(path):
+    assert [(found[0], word) for old, word in WORDS.items() for found in re.finditer(old, sentences(path))] == []
+
+
 @pytest.mark.parametrize("path", GUIDES, ids=name)
 def test_no_line_is_wider_than_120_characters_but_tables_and_commands(path):
     wide = [line for line in prose(path).splitlines() if len(line) > 120 and not is_row(line)]
@@ -277,6 +306,12 @@ def test_a_checklist_names_files_and_what_is_in_them():
         assert [word for word in words if not re.search(rf"\b{word}\b", text)] == [], item
         checked += len(words)
     assert checked >= 30
+
+
+@pytest.mark.parametrize("path", [path for path in DOCUMENTS if path != DEVELOPING], ids=name)
+def test_other_documents_have_no_list_of_what_to_add_but_a_link_to_it(path):
+    own = [line for line in path.read_text().split("## To add")[1:] if "developing.md#to-add-" not in line]
+    assert not own
 
 
 def test_what_the_table_to_add_names_is_in_the_file_that_it_names():

@@ -38,6 +38,14 @@ LEVELS = [
     "__main__",
 ]
 
+# Imports that still go up: (importing module, imported module). To be emptied; an entry that is no longer true fails.
+KNOWN: set[tuple[str, str]] = set()
+# Circles that still stand, and modules that import under `if TYPE_CHECKING`, on the same terms.
+KNOWN_CIRCLES: set[frozenset] = set()
+KNOWN_TYPE_CHECKING: set[str] = set()
+# Folders whose __init__.py does not yet say what they are for, on the same terms.
+KNOWN_WITHOUT_PICTURE: set[str] = set()
+
 
 # ---------------------------------------------------------------- reading
 
@@ -135,11 +143,13 @@ def test_every_module_has_a_level():
 
 def test_imports_go_down():
     up = {(a, b) for a, targets in graph().items() for b in targets if level(b) > level(a)}
-    assert up == set(), "these imports go up"
+    assert up - KNOWN == set(), "these imports go up"
+    assert KNOWN - up == set(), "these no longer go up: remove them from KNOWN"
 
 
 def test_no_modules_import_each_other_in_a_circle():
-    assert circles() == set()
+    found = circles()
+    assert found == KNOWN_CIRCLES
 
 
 def test_nothing_is_imported_for_types_alone():
@@ -151,7 +161,7 @@ def test_nothing_is_imported_for_types_alone():
         for node in ast.walk(block)
         if isinstance(node, (ast.Import, ast.ImportFrom))
     }
-    assert found == set()
+    assert found == KNOWN_TYPE_CHECKING
 
 
 def test_no_module_names_the_package_absolutely():
@@ -181,7 +191,8 @@ def test_a_folder_says_what_it_holds_and_what_it_imports(folder):
     own = modules()[folder].parent
     files = [path.stem for path in own.glob("*.py") if path.stem != "__init__"]
     files += [f"{path.parent.name}/" for path in own.glob("*/__init__.py")]
-    assert all(file in text for file in files) and "mport" in text and len(text.splitlines()) >= 5
+    complete = all(file in text for file in files) and "mport" in text and len(text.splitlines()) >= 5
+    assert complete == (folder not in KNOWN_WITHOUT_PICTURE)
 
 
 @pytest.mark.parametrize("folder", folders())

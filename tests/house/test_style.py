@@ -1,13 +1,17 @@
 """The rules of CONTRIBUTING.md, Style, that a program can check, in all code of nn."""
 
 import ast
+import re
 from pathlib import Path
 
 import pytest
 from support.command_line import REPOSITORY
 
-PYTHON = sorted((REPOSITORY / "nn").rglob("*.py"))
+SOURCES = [path for folder in ("nn", "csrc") for path in sorted((REPOSITORY / folder).rglob("*"))]
+PYTHON = [path for path in SOURCES if path.suffix == ".py"]
+CODE = [path for path in SOURCES if path.suffix in (".py", ".c", ".h", ".cu")]
 MOST_PARAMETERS = 14
+DOCUMENTED = (ast.Module, ast.ClassDef, ast.FunctionDef)
 
 
 def name(path: Path) -> str:
@@ -15,7 +19,20 @@ def name(path: Path) -> str:
 
 
 def test_there_is_code():
-    assert len(PYTHON) > 100
+    assert len(PYTHON) > 100 and len(CODE) - len(PYTHON) > 50
+
+
+@pytest.mark.parametrize("path", PYTHON, ids=name)
+def test_a_docstring_begins_with_a_verb_or_a_noun(path):
+    found = [
+        ast.get_docstring(node) or "" for node in ast.walk(ast.parse(path.read_text())) if isinstance(node, DOCUMENTED)
+    ]
+    assert [text.splitlines()[0] for text in found if re.match(r"(What|Whether|That)\b", text)] == []
+
+
+@pytest.mark.parametrize("path", CODE, ids=name)
+def test_a_comment_repeats_the_noun(path):
+    assert re.findall(r".*\b(?:so many|it is there)\b.*", path.read_text()) == []
 
 
 @pytest.mark.parametrize("path", PYTHON, ids=name)
