@@ -5,7 +5,7 @@
     random.py      the project's random streams: shuffles, row orders, initial weights
     metrics.py     the figures of truth and scores, by name; weights of rows
     bootstrap.py   intervals of the figures, from resampled rows
-    thresholds.py  the score from which a row is of class 1, by a rule; calibration.py: probabilities by temperature
+    thresholds.py  the score from which a row is of class 1, by a rule; probabilities by temperature
     records.py     packed rows of a mixed table: numbers and codes
     rows.py        columns of numbers into rows
 

@@ -12,8 +12,8 @@ import numpy as np
 
 from .. import backends
 from ..cluster import RankGroup
-from ..core.calibration import tempered
 from ..core.random import GlibcRandom
+from ..core.thresholds import tempered
 from ..data.dataset import Choices, Dataset, Schema
 from ..data.encoding import Encoding
 from ..data.records import check_left, network_bytes

@@ -10,9 +10,8 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from ..core.calibration import best_temperature
 from ..core.metrics import metric
-from ..core.thresholds import best_threshold
+from ..core.thresholds import best_temperature, best_threshold
 from ..ds import Dataset
 from ..nn import PREDICT_BLOCK, Network
 from ..nn_aux import TASKS

@@ -9,9 +9,8 @@ from support.command_line import ONE, run, succeed, write_numbers, write_three_c
 from support.figures import log_loss
 
 import nn
-from nn.core.calibration import best_temperature, logits_of, tempered
 from nn.core.metrics import confusion_counts, decide, metric, precision, recall
-from nn.core.thresholds import best_threshold
+from nn.core.thresholds import best_temperature, best_threshold, logits_of, tempered
 from nn.nn_aux import THRESHOLD_RULES
 from nn.settings.values import threshold_rules
 from nn.train.decision import decide_by, judged

@@ -12,8 +12,7 @@ from support.networks import flattened, members_with_and_without_an_encoding
 from support.packs import until_ended
 
 import nn
-from nn.core.calibration import best_temperature
-from nn.core.thresholds import best_threshold
+from nn.core.thresholds import best_temperature, best_threshold
 from nn.files.checkpoint import Checkpoint
 from nn.nn.model import packed
 from nn.nn_aux import EFFORTS

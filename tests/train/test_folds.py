@@ -10,9 +10,8 @@ from support.packs import LAYERS, SEED, StopSoon, data, network, until_ended, ve
 from support.people import as_csv, people
 
 import nn
-from nn.core.calibration import best_temperature
 from nn.core.metrics import metric
-from nn.core.thresholds import best_threshold
+from nn.core.thresholds import best_temperature, best_threshold
 from nn.data.splits import fold_rows
 from nn.nn import Network
 from nn.train.folds import figures_out_of_fold, out_of_fold, summary

@@ -142,7 +142,7 @@ def _mean(graph: Graph, outs: list[str], net) -> str:
 
 
 def _calibrated(graph: Graph, scores: str, net) -> str:
-    """Return class probabilities by the network's temperature (core.calibration.tempered)."""
+    """Return class probabilities by the network's temperature (core.thresholds.tempered)."""
     if net.temperature == 1:
         return scores
     info = np.finfo(graph.dtype)
