@@ -49,7 +49,7 @@ def test_fields_that_are_not_what_is_asked_for_name_row_and_column():
     place = "the data frame, data row"
     infinite = f'{place} 2, column a: found "inf", expected a finite number; correct it'
     assert message(["a", "y"]) == infinite
-    assert message(["y", "a"]) == f"{infinite} or remove the row"
+    assert message(["y", "a"]) == f"{infinite} or remove the row or the column"
     assert message(["b", "y", "t"], target="y,t") == (
         f'{place} 2, column t: found "x", expected a number; correct it, or remove the row or the column'
     )

@@ -63,7 +63,7 @@ def test_the_figures_out_of_fold_are_those_of_test(standard):
     folds = succeed("--test", "--model", path, "--json", "-v").json["members"]
     assert len(folds) == 8 and sum(fold["rows"] for fold in folds) == told["rows"]
     assert figures["effort"] == "standard"
-    assert figures["tried"] == 4
+    assert figures["tried"] == 5
 
 
 def test_the_losses_are_the_means_of_all_members(standard):
@@ -315,7 +315,7 @@ def test_files_beside_the_model_change_nothing(table, standard, tmp_path):
     beside = ["--history", history, "-o", out, "--checkpoint", tmp_path / "c.ck", "--trace", trace, "--logdir", logs]
     figures, model = trained(table, tmp_path, "m.bin", *beside, "--profile")
     assert model == standard[1]
-    assert sorted(folder.name for folder in logs.iterdir()) == [f"candidate{number}" for number in range(1, 5)]
+    assert sorted(folder.name for folder in logs.iterdir()) == [f"candidate{number}" for number in range(1, 6)]
     flags = figures["chosen"][0]["flags"]
     assert all(one["layer"] in flags for one in figures["profile"]["layers"] if one["gflops_forward"])
     events = json.loads(trace.read_text())["traceEvents"]
