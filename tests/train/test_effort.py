@@ -321,7 +321,7 @@ def test_files_beside_the_model_change_nothing(table, standard, tmp_path):
     events = json.loads(trace.read_text())["traceEvents"]
     assert {"reading", "epoch", "batch", "forward"} <= {event.get("cat") for event in events}
     lines = list(csv.DictReader(history.read_text().splitlines()))
-    assert {line["candidate"] for line in lines} == set("1234") and float(lines[-1]["val_metric"]) > 0
+    assert {line["candidate"] for line in lines} == set("12345") and float(lines[-1]["val_metric"]) > 0
     assert len(out.read_text().splitlines()) == 201
     result = run("--train", "--dataset", table, "--model", tmp_path / "n.bin", "--resume", tmp_path / "c.ck", "-q")
     assert result.code == 0, result.err
