@@ -12,6 +12,9 @@ def main() -> int:
         return 0
     if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
         signal.signal(signal.SIGINT, signal.SIG_DFL)
+    import logging
+
+    logging.disable()  # hashlib tells of each digest for which it finds no memory
     try:
         from . import cli  # takes some tenths of a second
     except (MemoryError, SystemError, ImportError) as error:  # as which Python and the loader tell of memory, too
@@ -22,6 +25,8 @@ def main() -> int:
     except OSError as error:
         sys.stderr.write(f"nn: nn cannot be loaded: {error.strerror}; raise the limit on open files (ulimit -n)\n")
         return 1
+    finally:
+        logging.disable(logging.NOTSET)
     return cli.main()
 
 

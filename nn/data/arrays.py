@@ -68,7 +68,7 @@ def check_finite(place: str, values: np.ndarray) -> None:
 
 
 def _of_files(x: np.ndarray, targets: Targets | None, *paths: str) -> Arrays:
-    with readable():
+    with readable(paths[0]):
         return Arrays(x, targets, sha256_file(*paths))
 
 

@@ -252,7 +252,7 @@ def test_effort_chooses_for_several_classes_what_predicts_best_out_of_fold():
     _, result = Effort(ds, "standard", {}, lambda layers: Network.for_data(ds, layers, seed=SEED)).run(train)
     ways = [[]]
     for _ in range(10):  # greedy by hand
-        ways.append([*ways[-1], min(range(4), key=lambda number: loss([*ways[-1], number]))])
+        ways.append([*ways[-1], min(range(len(scores)), key=lambda number: loss([*ways[-1], number]))])
     chosen = min(ways[1:], key=loss)
     counts = [chosen.count(number) for number in sorted({*chosen})]
     assert counts == [one["weight"] for one in result["chosen"]] and len({*counts}) > 1
