@@ -1,5 +1,6 @@
 """The command of the arena: train what is not known yet, keep it, and tell."""
 
+import csv
 import json
 import sys
 import time
@@ -122,7 +123,7 @@ def main(
     if log:
         with log.open("a") as file:
             date, kind = time.strftime("%Y-%m-%d"), "lite" if lite else "full"
-            file.writelines(f"{date},{kind},{','.join(map(str, line.values()))}\n" for line in lines)
+            csv.writer(file, lineterminator="\n").writerows([date, kind, *line.values()] for line in lines)
 
 
 if __name__ == "__main__":
