@@ -171,10 +171,13 @@ class Effort:
             costs.append((candidate.operations(net, len(rows)), len(costs), candidate, net))
         if images:  # the budget has decided how long they are trained
             return [(candidate, net, cost) for cost, _, candidate, net in costs]
+        known = set()
         for cost, _, candidate, net in costs:
-            if cost <= budget:
+            same = replace(candidate, number_embedding=None), tuple(net.layers)  # where no column is a number
+            if cost <= budget and same not in known:
                 found.append((candidate, net, cost))
                 budget -= cost
+                known.add(same)
         cheapest = min(costs, key=lambda one: one[:2])
         return found or [(*cheapest[2:], cheapest[0])]
 

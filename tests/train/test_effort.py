@@ -92,6 +92,17 @@ def test_the_candidates_fit_the_budget_unless_even_the_cheapest_does_not(rows, e
     assert cost <= EFFORTS[effort] or len(found) == 1
 
 
+@pytest.mark.parametrize("numbers", [0, 1])
+def test_no_two_candidates_are_the_same_network(numbers):
+    """Without a number there is nothing for the waves of one of them."""
+    rng = np.random.default_rng(0)
+    columns = {name: rng.choice(["red", "green", "blue"], 200) for name in "ab"}
+    columns |= {"c": rng.normal(size=200)} if numbers else {}
+    ds = nn.load(columns, y=rng.choice(["no", "yes"], 200))
+    found = Effort(ds, "standard", {}, lambda layers: nn.Network.for_data(ds, layers)).candidates()
+    assert len(found) == (5 if numbers else 4)
+
+
 @pytest.mark.parametrize("flag", [["--layers", "3,5,1"], ["--networks", "3"], ["--validation", "0.2"]])
 def test_what_effort_chooses_cannot_be_given_too(table, tmp_path, flag):
     result = run("--train", "--dataset", table, "--model", tmp_path / "m.bin", "--effort", "quick", *flag)
