@@ -44,7 +44,7 @@ def load(path, schema: Schema, *, labelled: bool = True, memory: int | None = No
 def _loaded(path, schema: Schema, labelled: bool, y) -> Dataset:
     source = None if isinstance(path, str) else open_frame(path, y=y)
     if source is not None:
-        schema, recorded = schema if y is None else _beside(schema, source, path), source.path
+        schema, recorded = schema if y is None else _beside(schema, source, open_frame(path).width), source.path
     elif isinstance(path, np.ndarray) and path.ndim in (3, 4) and (y is not None or not labelled):
         return _of_arrays(images_of(path, y, schema.dtype), None, schema)
     elif y is not None:
@@ -72,9 +72,8 @@ def _loaded(path, schema: Schema, labelled: bool, y) -> Dataset:
     return _dataset(source, table, places, schema, has_targets, path=recorded, unlabelled=unlabelled)
 
 
-def _beside(schema: Schema, frame: TableSource, x) -> Schema:
-    """Return the schema of a frame whose targets stand behind the columns of x."""
-    first = np.shape(x)[1]
+def _beside(schema: Schema, frame: TableSource, first: int) -> Schema:
+    """Return the schema of a frame whose targets stand behind its first columns."""
     if frame.width == first + 1 and not schema.of_model:
         return replace(schema, target=None)
     return replace(schema, target=",".join(map(str, range(first, frame.width))))

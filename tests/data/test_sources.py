@@ -247,6 +247,16 @@ def test_targets_beside_a_frame_are_its_last_columns():
     assert fields(read(open_frame(frame, y=["p", "q"])).columns[1]) == ["p", "q"]
 
 
+ROWS = [{"a": number, "b": word} for number, word in ((1, "p"), (2, "q"), (3, "p"))]
+
+
+@pytest.mark.parametrize("rows", [{"a": [1, 2, 3], "b": ["p", "q", "p"]}, ROWS])
+@pytest.mark.parametrize("y, outputs", [(["no", "yes", "no"], 1), ([[1.5, 2], [3, 4], [5, 6.5]], 2)])
+def test_targets_beside_a_dictionary_or_a_list_of_rows(rows, y, outputs):
+    ds = nn.load(rows, y=y)
+    assert (ds.columns, ds.outputs, ds.rows) == (["a", "b"], outputs, 3)
+
+
 def test_columns_of_one_name_and_lengths_that_differ():
     assert read(pd.DataFrame([[1, 2], [3, 4]], columns=["a", "a"])).numbers.tolist() == [[1, 2], [3, 4]]
     told = failure(lambda: open_frame({"age": [1, 2], "land": ["Peru"]}))
