@@ -106,6 +106,11 @@ def _two_axes(y):
     return array.reshape(len(array), -1)
 
 
+def targets_in(y) -> int:
+    """Return the number of targets of a row."""
+    return _columns_of(_two_axes(y)).width
+
+
 def _beside(frame: Opened, targets: Opened) -> Opened:
     """Return the columns of a frame with the targets of its rows behind them."""
     if frame.rows != targets.rows:

@@ -23,7 +23,7 @@ from .dataset import Dataset, Places, Schema, TableRows, columns_digest, name_of
 from .encoding import ColumnEncoder
 from .fields import odd_remarks, remarks_on, role_values, without_unlabelled
 from .formats import FORMATS, recognise
-from .frames import open_frame
+from .frames import open_frame, targets_in
 from .kinds import NUMBER, Kind, decide, kind_of, split_names
 from .lookup import column_mismatch, columns_asked_for, find_places
 from .source import absolute, are_there, without_secrets
@@ -44,7 +44,7 @@ def load(path, schema: Schema, *, labelled: bool = True, memory: int | None = No
 def _loaded(path, schema: Schema, labelled: bool, y) -> Dataset:
     source = None if isinstance(path, str) else open_frame(path, y=y)
     if source is not None:
-        schema, recorded = schema if y is None else _beside(schema, source, open_frame(path).width), source.path
+        schema, recorded = schema if y is None else _beside(schema, source, source.width - targets_in(y)), source.path
     elif isinstance(path, np.ndarray) and path.ndim in (3, 4) and (y is not None or not labelled):
         return _of_arrays(images_of(path, y, schema.dtype), None, schema)
     elif y is not None:

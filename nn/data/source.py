@@ -178,8 +178,9 @@ class Files:
                 continue
             try:
                 digests.append(sha256_file(local(path)))
-                self.check()
-            except (OSError, InputNotFound, DataError):
+                if _state(path) != state:
+                    return None
+            except (OSError, InputNotFound):
                 return None
         return digests[0] if len(digests) == 1 else hashlib.sha256(b"".join(map(bytes.fromhex, digests))).hexdigest()
 

@@ -73,7 +73,8 @@ JAGGED = Candidate("64-64-32", "relu", 0.1, "waves8:1.0", 0.002, 0.15, 300, "con
 def candidates_for(rows: int, effort: str) -> list[Candidate]:
     """Return the candidates for a number of rows; the first ones are tried in any case, if the budget allows."""
     found = [PLAIN] if effort == "quick" else [PLAIN, LIGHT, WIDE, WAVES]
-    found += [PIECES] if effort == "best" or (effort == "standard" and rows < MANY_ROWS) else []  # little for its time
+    if effort == "best" or (effort == "standard" and rows < MANY_ROWS):  # of more rows it gains little for its time
+        found += [PIECES]
     found += [JAGGED] if effort == "best" else []
     if rows < MANY_ROWS:
         return found

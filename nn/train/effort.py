@@ -173,7 +173,7 @@ class Effort:
             return [(candidate, net, cost) for cost, _, candidate, net in costs]
         known = set()
         for cost, _, candidate, net in costs:
-            same = replace(candidate, number_embedding=None), tuple(net.layers)  # where no column is a number
+            same = replace(candidate, number_embedding=None), tuple(net.layers)  # without numbers nothing is embedded
             if cost <= budget and same not in known:
                 found.append((candidate, net, cost))
                 budget -= cost
