@@ -85,6 +85,16 @@ def test_the_first_lines_say_what_runs_on_which_data(two):
     assert lines[1] == "two.csv: 60 rows x 2 inputs; binary, classes 0 (40), 1 (20)"
 
 
+@pytest.mark.parametrize("more", [[], ["--intervals"]])
+@pytest.mark.parametrize("classes", [5, 10])
+def test_a_test_of_several_classes_fits_25_lines(folder, classes, more):
+    rows = "\n".join(f"{k * k % 7},{k % 11},c{k % classes}" for k in range(200))
+    (folder / "many.csv").write_text(f"x,y,kind\n{rows}\n")
+    succeed(*ONE, "--dataset", "many.csv", "--model", "m.bin", "--epochs", 1, "-q")
+    out = succeed("--test", "--model", "m.bin", *more).out
+    assert len(out.splitlines()) <= 25 and "macro F1" in out and ("most frequent errors" in out) == (classes == 10)
+
+
 def told_epochs(text: str, of: int) -> list[int]:
     lines = [line for line in text.splitlines() if line.startswith("epoch")]
     return [int(re.match(rf"epoch +(\d+)/{of}  loss \d", line).group(1)) for line in lines]
