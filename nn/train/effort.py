@@ -34,7 +34,7 @@ from .candidates import (
     JAGGED,
     MANY_FOLDS,
     MANY_ROWS_BATCH,
-    PLAIN,
+    WIDE,
     Candidate,
     candidates_for,
     image_candidates,
@@ -50,7 +50,7 @@ from .run import lasting, mean_losses
 from .search import choose
 
 ROWS_A_FOLD = 4
-MANY_CANDIDATES, MOST_UNITS, INPUTS_A_COLUMN, VECTORS = 6, 128, 18, 6  # bounds of what candidates need memory for
+MANY_CANDIDATES, MOST_UNITS, INPUTS_A_COLUMN, VECTORS = 6, 128, 24, 6  # bounds of what candidates need memory for
 USUAL_SCALING = "standardization"
 RARE, LEAST_RARE = 0.1, 20  # share of class 1 up to which its threshold is chosen, and the rows of it that this needs
 
@@ -165,7 +165,7 @@ class Effort:
             return net
 
         images = self._ds.are_images
-        self._by_share = images or self._ds.rows * row_bytes(network(PLAIN)) > random.SHUFFLED_BYTES
+        self._by_share = images or self._ds.rows * row_bytes(network(WIDE)) > random.SHUFFLED_BYTES
         for candidate in self._candidates(rows):
             net = network(candidate)
             costs.append((candidate.operations(net, len(rows)), len(costs), candidate, net))
@@ -186,7 +186,7 @@ class Effort:
         return {**candidate.settings(), **clip, **self._given}
 
     def _rows(self) -> np.ndarray:
-        self._seed = self._given.get("split_seed", self._network(PLAIN.layers(self._ds)).seed)
+        self._seed = self._given.get("split_seed", self._network(WIDE.layers(self._ds)).seed)
         return split_rows(self._ds, self._given.get("holdout", 0.0), 0.0, self._seed).training
 
     def _candidates(self, rows: np.ndarray) -> list[Candidate]:
