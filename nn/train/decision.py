@@ -6,7 +6,7 @@ cross-validation as the network of its fold predicts it.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 
@@ -17,7 +17,7 @@ from ..nn import PREDICT_BLOCK, Network
 from ..nn_aux import TASKS
 from ..settings.flags import DEFAULTS
 from ..utils import NnError, UsageError, log
-from .options import Options
+from .options import Options, is_decided_later
 
 
 def check_decision(net: Network, options: Options, any_validation: bool) -> None:
@@ -63,6 +63,18 @@ def decide_by(net: Network, options: Options, truth: np.ndarray, scores: np.ndar
         net.describe(threshold=best_threshold(options.threshold, truth, scores[:, 0], weights))
         decided["threshold"] = net.threshold
     return decided
+
+
+def decide_by_members(net: Network, options: Options, members: Mapping) -> dict:
+    """Do what decide_by does for members of `net` and their weights, by the rows that judge them: as they predicted
+    them before a refit, else by all rows that they were trained on where there are no validation rows."""
+    if not is_decided_later(options):
+        return {}
+    refitted = {member: weight for member, weight in members.items() if member.unknown is not None}
+    if not refitted:
+        return decide_by(net, options, *judged(net, *next(iter(members)).rows.decisive()))
+    truth, scores, weights = zip(*(member.unknown for member in refitted), strict=True)
+    return decide_by(net, options, truth[0], mean_scores(scores, [*refitted.values()]), weights[0])
 
 
 def mean_scores(each: Sequence[np.ndarray], weights: Sequence[float]) -> np.ndarray:

@@ -46,7 +46,7 @@ from .folds import out_of_fold
 from .learned import baseline_of, learned, targets_of, tell
 from .options import LOSS, OF_VALIDATION, Monitor, Options, options_of
 from .rows import encode, row_bytes
-from .run import lasting, mean_losses
+from .run import mean_losses
 from .search import choose
 
 ROWS_A_FOLD = 4
@@ -299,7 +299,7 @@ class Effort:
             weights += [float(counts[number])] * len(own)
             best_epochs += [told["best_epoch"] for told in figures[number]["members"]]
         epochs = max(len(member.history["loss"]) for member in members)
-        each = [lasting(own.history, best, epochs) for own, best in zip(members, best_epochs, strict=True)]
+        each = [(own.history, best, epochs) for own, best in zip(members, best_epochs, strict=True)]
         history = mean_losses(each, weights)
         rows = len(self._rows())
         told = [

@@ -24,7 +24,7 @@ from .decision import judged
 from .engines import Ask
 from .learned import Baseline, learned
 from .options import LOSS, Options, learning_rates
-from .rows import TrainingRows, kinds_of_columns, refuse_gaps, weight_of
+from .rows import TrainingRows, kinds_of_columns, refuse_gaps
 
 VALIDATION_ROWS = 4096  # between two looks for a signal
 
@@ -67,7 +67,7 @@ class Member:
         self._start = self.engine.get("parameters") if options.refit else None
         self.rows = rows_of(self, False)
         self._baseline = self.rows.baseline
-        self._validation_count = self.rows.judged_count if self.monitor else 0
+        self._validation_count = len(self.rows.judging.rows) if self.monitor else 0
         if self.rank_group.size > 1 and net.reference:
             raise UsageError("--reference runs in one process: leave out --distribute")
         if self.rank_group.size > self.rows.count:
@@ -110,12 +110,12 @@ class Member:
 
     def resume(self, checkpoint: Checkpoint, state: State) -> None:
         """Go on from a state of a checkpoint. Raises DataError for one that cannot be."""
-        net = self.net
+        net, judged_count = self.net, len(self.rows.judging.rows)
         wanted = {name: (np.dtype(net.dtype), net.parameter_count) for name in self._vectors()}
         self.at, vectors = checkpoint.position_of(
             state, self.at, wanted, self.options.epochs, self.options.batch_number, self.epoch_rows(),
-            judged=self.rows.judged_count > 0, monitored=self.monitor is not None,
-            refit_rows=self.rows.count + self.rows.judged_count if self.options.refit else None,
+            judged=judged_count > 0, monitored=self.monitor is not None,
+            refit_rows=self.rows.count + judged_count if self.options.refit else None,
         )  # fmt: skip
         try:
             self.order.restore(self.at.order)
@@ -192,7 +192,7 @@ class Member:
         engine.set("parameters", engine.get("kept"))
         self.net.take_parameters()
         if self.tells_unknown:
-            self.unknown = judged(self.net, *self.rows.decisive()[:2])
+            self.unknown = judged(self.net, *self.rows.decisive())
         self.rows = None  # two would need twice the memory
         self.rows = self._rows_of(self, True)
         self.order, self.batches = self._order(), self._batches()
@@ -211,7 +211,7 @@ class Member:
             at.seconds += time.perf_counter() - began
             if at.row < count:
                 raise Stopped(self._asked())
-        yield from self._finish_epoch(at.loss / self.rows.weight)  # the original divides by all rows, too
+        yield from self._finish_epoch(at.loss / self.rows.training.weight())  # the original divides by all rows, too
 
     def _train_on(self, rows: np.ndarray, shuffle: int | None) -> Iterator[Ask]:
         o, at, engine = self.options, self.at, self.engine
@@ -225,7 +225,7 @@ class Member:
             augment=o.augment,
         )
         progress = engine.progress(row=at.row, step=at.step, loss=at.loss)
-        yield Ask("epoch", PackJob(0, self.rows.loaded, rows, settings, progress, shuffle))
+        yield Ask("epoch", PackJob(0, self.rows.training.loaded, rows, settings, progress, shuffle))
         at.row, at.step, at.loss = progress.row, progress.step, progress.loss
 
     def _asked(self) -> int | None:
@@ -236,7 +236,7 @@ class Member:
         at = self.at
         self._check_finite("loss", loss)
         value = None
-        if self.rows.judged_count:
+        if len(self.rows.judging.rows):
             val_loss, value = yield from self._judge()
             self._check_finite("validation loss" if self.monitor else "held-out loss", val_loss)
             at.val_losses.append(val_loss)
@@ -260,26 +260,26 @@ class Member:
         The rows are some at a time, of which each rank has its share, so that a signal does not wait for all of them.
         Raises Stopped where a signal asks for it.
         """
-        rows, group, losses, parts = self.rows, self.rank_group, [], []
-        ds, of_scores = rows.judging, self.monitor is not None and self.monitor.name != LOSS
+        part, group, losses, parts = self.rows.judging, self.rank_group, [], []
+        ds, of_scores = part.ds, self.monitor is not None and self.monitor.name != LOSS
         step = VALIDATION_ROWS * group.size
-        for first in range(0, rows.judged_count, step):
+        for first in range(0, len(part.rows), step):
             asked = self._asked() if first else None
             if asked is not None:
                 raise Stopped(asked)
-            some = rows.judged[first : first + step]
-            some = some[group.share(len(some))]
-            if len(some):
-                loss = yield Ask("loss", PackJob(0, rows.judged_loaded, some))
-                losses.append((loss, weight_of(rows.judged_weights, some)))
+            rows = part.rows[first : first + step]
+            rows = rows[group.share(len(rows))]
+            if len(rows):
+                loss = yield Ask("loss", PackJob(0, part.loaded, rows))
+                losses.append((loss, part.weight(rows)))
                 if of_scores:
-                    scores = yield Ask("predict", PackJob(0, rows.judged_loaded, some))
-                    parts.append((ds.y[some], scores, None if ds.weights is None else ds.weights[some]))
+                    scores = yield Ask("predict", PackJob(0, part.loaded, rows))
+                    parts.append((ds.y[rows], scores, None if ds.weights is None else ds.weights[rows]))
         total = group.sum(float(sum(weight for _, weight in losses)))  # 0 where nothing has a weight
         loss = group.sum(sum(part * (weight / total) for part, weight in losses) if total else 0.0)
         if of_scores:
             return loss, self._metric_of(parts_of_all(group, parts, self.net.dtype))
-        return loss, loss if self.monitor and rows.is_validated else None
+        return loss, loss if self.monitor and self.rows.is_validated else None
 
     def _metric_of(self, parts: list) -> float:
         """Return the monitored metric of (truth, scores, weights or None) of all parts, nan where it is undefined."""
@@ -294,7 +294,7 @@ class Member:
     def _check_finite(self, name: str, loss: float) -> None:
         """Raise NotFinite, or DataError that names a gap in the data, for a loss that a model file cannot hold."""
         if not math.isfinite(loss):
-            refuse_gaps(self.rows.data)
+            refuse_gaps(self.rows.training.ds)
             raise NotFinite(
                 f"{name} is {loss} at epoch {self.at.epoch + 1}: "
                 "try a smaller --learning_rate or --scaling standardization"
@@ -319,11 +319,16 @@ class Member:
 
     def losses(self) -> dict:
         """Return the losses of the epochs done, as a model file keeps them."""
-        is_judged = self.monitor is not None or self.rows.judged_count > 0
+        is_judged = self.monitor is not None or len(self.rows.judging.rows) > 0
         losses = {"loss": self.chosen("losses"), "val_loss": self.chosen("val_losses") if is_judged else None}
         if self.monitor:
             losses["val_metric"] = [None if math.isnan(value) else value for value in self.chosen("val_metrics")]
         return losses
+
+    @property
+    def seconds(self) -> float:
+        """Return what all its epochs took."""
+        return sum(self.at.epoch_seconds) + (sum(self.chosen("epoch_seconds")) if self.at.first else 0.0)
 
     def info(self) -> dict:
         """Return the settings of the network's training: see Callback.start."""
@@ -373,7 +378,7 @@ class Member:
             **self.losses(),
             **learned([self.outcome()]),
             **chosen,
-            "seconds": sum(self.at.epoch_seconds) + (sum(self.chosen("epoch_seconds")) if self.at.first else 0.0),
+            "seconds": self.seconds,
             "us_per_batch": float(np.median(self.at.epoch_seconds)) * 1e6 / self.batches,
         }
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from ..core.random import STREAM_VARY, uniform
 from ..nn_aux import OPTIMIZERS
-from ..settings.flags import BY_NAME
+from ..settings.flags import BY_NAME, DEFAULTS
 from ..settings.values import SHARE, Value
 from ..utils import UsageError, closest, listed
 
@@ -100,21 +100,18 @@ class Variation:
             found[name] = _values(item.strip(), name, values)
         return cls(text, found)
 
-    def draw(self, seed: int) -> dict:
-        """Return a network's settings; each depends on its own range or choice and the seed alone."""
+    def draw(self, seed: int, optimizer: str = DEFAULTS["optimizer"]) -> dict:
+        """Return a network's settings; each depends on its own range or choice and the seed alone. optimizer: that of
+        networks where it is not varied; one that takes no momentum has none."""
         places = list(SETTINGS)
-        return {name: of.at(uniform(1, seed, STREAM_VARY + places.index(name))[0]) for name, of in self.of.items()}
+        drawn = {name: of.at(uniform(1, seed, STREAM_VARY + places.index(name))[0]) for name, of in self.of.items()}
+        if not OPTIMIZERS[drawn.get("optimizer", optimizer)].takes_momentum:
+            drawn.pop("momentum", None)
+        return drawn
 
-    def options(self, drawn: dict, optimizer: str) -> dict:
-        """Return those of the drawn settings that are Options. optimizer: that of networks where it is not varied."""
-        own = {name: value for name, value in drawn.items() if name not in _OF_LAYERS}
-        if not OPTIMIZERS[own.get("optimizer", optimizer)].takes_momentum:
-            own.pop("momentum", None)
-        return own
-
-    def settings(self, drawn: dict, own: dict) -> dict:
-        """Return the drawn settings that are used, in the order of --vary. own: what `options` made of them."""
-        return {name: drawn[name] for name in self.of if name in own or name in _OF_LAYERS}
+    def options(self, drawn: dict) -> dict:
+        """Return those of the drawn settings that are Options."""
+        return {name: value for name, value in drawn.items() if name not in _OF_LAYERS}
 
     def check(self, given: dict, optimizer: str, layers: str) -> None:
         """Raise UsageError for what goes neither with the flags that are given nor with the layers."""
