@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -134,12 +134,17 @@ def _no_table(x) -> DataError:
 
 def _outputs(net, x: np.ndarray | TableRows) -> np.ndarray:
     if net.is_combined:
-        mean, whole = np.zeros((len(x), net.outputs)), sum(net.member_weights)
-        for weight, out in zip(net.member_weights, member_outputs(net, x), strict=True):
-            mean += weight / whole * out
-        return net.calibrated(mean.astype(net.dtype))
+        return net.calibrated(mean_of(member_outputs(net, x), net.member_weights).astype(net.dtype))
     engine = net.engine
     return _in_units(net, engine.predict(engine.load(engine_rows(net, x))))
+
+
+def mean_of(each: Iterable[np.ndarray], weights: Sequence[float]) -> np.ndarray:
+    """Return the weighted mean of several networks' outputs, float64."""
+    mean, whole = np.zeros(()), sum(weights)
+    for weight, out in zip(weights, each, strict=True):
+        mean = mean + weight / whole * out
+    return mean
 
 
 def _in_units(net, out: np.ndarray) -> np.ndarray:

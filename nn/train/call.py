@@ -191,8 +191,7 @@ def train_many(
         run.resume({"networks": len(members), "settings": [member.net.config for member in members]})
         with contextlib.suppress(NotFinite):  # of all networks
             run.run()
-    failed = {number: {"failed": str(error)} for number, error in run.dropped.items()}
-    pairs = [(member.net, failed.get(number) or _figures(member)) for number, member in enumerate(members)]
+    pairs = [(one.net, {"failed": str(one.failed)} if one.failed else _figures(one)) for one in members]
     return _written(pairs, callbacks, saving)
 
 

@@ -6,7 +6,7 @@ cross-validation as the network of its fold predicts it.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 
 import numpy as np
 
@@ -14,6 +14,7 @@ from ..core.metrics import metric
 from ..core.thresholds import best_temperature, best_threshold
 from ..ds import Dataset
 from ..nn import PREDICT_BLOCK, Network
+from ..nn.prediction import mean_of
 from ..nn_aux import TASKS
 from ..settings.flags import DEFAULTS
 from ..utils import NnError, UsageError, log
@@ -57,7 +58,8 @@ def decide_by(net: Network, options: Options, truth: np.ndarray, scores: np.ndar
     if calibrated:
         net.describe(temperature=best_temperature(truth, scores, weights))
         after = net.calibrated(scores)
-        decided["calibration"] = {"temperature": net.temperature, **_both(truth, scores, after, weights)}
+        both = {n: [metric(n, net.task, truth, own, weights) for own in (scores, after)] for n in ("log_loss", "brier")}
+        decided["calibration"] = {"temperature": net.temperature, **both}
         scores = after
     if by_rule:
         net.describe(threshold=best_threshold(options.threshold, truth, scores[:, 0], weights))
@@ -74,15 +76,8 @@ def decide_by_members(net: Network, options: Options, members: Mapping) -> dict:
     if not refitted:
         return decide_by(net, options, *judged(net, *next(iter(members)).rows.decisive()))
     truth, scores, weights = zip(*(member.unknown for member in refitted), strict=True)
-    return decide_by(net, options, truth[0], mean_scores(scores, [*refitted.values()]), weights[0])
-
-
-def mean_scores(each: Sequence[np.ndarray], weights: Sequence[float]) -> np.ndarray:
-    """Return the weighted mean of several networks' scores, to the bits of Network.predict of all."""
-    mean, whole = np.zeros(each[0].shape), sum(weights)
-    for scores, weight in zip(each, weights, strict=True):
-        mean += weight / whole * scores
-    return mean.astype(each[0].dtype)
+    mean = mean_of(scores, [*refitted.values()]).astype(scores[0].dtype)
+    return decide_by(net, options, truth[0], mean, weights[0])
 
 
 def rules_in(given: dict) -> dict:
@@ -90,12 +85,6 @@ def rules_in(given: dict) -> dict:
     threshold, calibrate = given.get("threshold"), given.get("calibrate")
     rules = {"threshold": threshold} if isinstance(threshold, str) else {}
     return rules if calibrate in (None, DEFAULTS["calibrate"]) else {**rules, "calibrate": calibrate}
-
-
-def _both(truth: np.ndarray, before: np.ndarray, after: np.ndarray, weights) -> dict:
-    task = "binary" if before.shape[1] == 1 else "multiclass"
-    names = ("log_loss", "brier")
-    return {name: [metric(name, task, truth, scores, weights) for scores in (before, after)] for name in names}
 
 
 def judged(net: Network, ds: Dataset, rows: np.ndarray, predict: Callable | None = None) -> tuple:

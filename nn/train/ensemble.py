@@ -70,7 +70,7 @@ class Ensemble:
             self._members = self._varied(given)
         else:  # which differ by their seeds alone
             self._members = [self._member(number, options) for number in range(self._count)]
-        self._chosen: dict[int, float] = {}  # weights by numbers, where a selection took some
+        self._chosen: dict[Member, float] = {}  # weights, where a selection took some
 
     # ---- the networks
 
@@ -171,7 +171,7 @@ class Ensemble:
                 self._combine()
         if self._vary:
             self._choose()
-        decided = self._by_folds() if self._folds else decide_by_members(net, options, self._by_weight())
+        decided = self._by_folds() if self._folds else decide_by_members(net, options, self._weights())
         return self._result() | decided
 
     def _about(self) -> dict:
@@ -189,14 +189,11 @@ class Ensemble:
         if not self._folds and self.net.encoding is not member.reader.encoding:
             self.net.adopt(member.reader.encoding)
 
-    def _weights(self) -> dict[int, float]:
+    def _weights(self) -> dict[Member, float]:
         return self._chosen or dict.fromkeys(self._run.alive(), 1.0)
 
-    def _by_weight(self) -> dict[Member, float]:
-        return {self._members[number]: weight for number, weight in self._weights().items()}
-
     def _combine(self) -> None:
-        weights = self._by_weight()
+        weights = self._weights()
         self._read_as(next(iter(weights)))
         self.net.describe(history=self._run.losses(weights=self._chosen))
         self.net.combine([member.net for member in weights], list(weights.values()))
@@ -205,13 +202,13 @@ class Ensemble:
         """Choose the members that together do best on validation rows that they did not know."""
         alive, threshold = self._run.alive(), self.options.threshold
         threshold = DEFAULTS["threshold"] if isinstance(threshold, str) else threshold
-        if all(member.unknown is not None for member in alive.values()):
-            truth, scores, weights = zip(*(member.unknown for member in alive.values()), strict=True)
+        if all(member.unknown is not None for member in alive):
+            truth, scores, weights = zip(*(member.unknown for member in alive), strict=True)
             unknown = truth[0], scores, weights[0]
         else:
             unknown = scores_of_members(self.net, *self._members[0].rows.decisive())
         counts = choose(self.net.task, self.options.monitored, *unknown, threshold=threshold)
-        self._chosen = {number: float(count) for number, count in zip(alive, counts, strict=True) if count}
+        self._chosen = {member: float(count) for member, count in zip(alive, counts, strict=True) if count}
         self._combine()
 
     # ---- metrics
@@ -227,18 +224,18 @@ class Ensemble:
         return {**decided, "folds": each, **summary(each)}
 
     def _result(self) -> dict:
-        run, weights = self._run, self._by_weight()
+        run, weights = self._run, self._weights()
         left = run.left()
         first = next(iter(weights)).figures()
-        batches = sum(member.epochs_done * member.batches for member in left.values())
-        seconds = max(member.seconds for member in left.values())
+        batches = sum(member.epochs_done * member.batches for member in left)
+        seconds = max(member.seconds for member in left)
         return {
             **{name: value for name, value in first.items() if name not in ("best_epoch", "refit")},
             "networks": len(weights),
             "parameters": sum(member.net.parameter_count for member in weights),
             **run.losses(weights=self._chosen),
             **learned([member.outcome() for member in weights], list(weights.values())),
-            "members": [self._facts_of(number) for number in self._weights()],
+            "members": [self._facts_of(member) for member in weights],
             **({"trials": self._trials()} if self._vary else {}),
             "seconds": seconds,
             "us_per_batch": 1e6 * seconds / batches,
@@ -248,19 +245,17 @@ class Ensemble:
             "threads": run.threads(),
         }
 
-    def _facts_of(self, number: int) -> dict:
-        member, weight = self._members[number], self._weights().get(number, 0.0)
-        best = None if number in self._run.dropped else member.best_epoch()
+    def _facts_of(self, member: Member) -> dict:
+        best, weight = None if member.failed else member.best_epoch(), self._weights().get(member, 0.0)
         return {"seed": member.net.seed, "weight": weight, "settings": member.settings, "best_epoch": best}
 
     def _trials(self) -> list[dict]:
         """Return what became of each network."""
-        weights, alive, dropped = self._weights(), self._run.alive(), self._run.dropped
-        trials = []
-        for number, member in enumerate(self._members):
-            gone = FAILED if number in dropped else NOT_CHOSEN if number in alive else GIVEN_UP
-            status, score = CHOSEN if number in weights else gone, None if number in dropped else member.score()
-            trials.append({**self._facts_of(number), "score": score, "epochs": member.epochs_done, "status": status})
+        weights, alive, trials = self._weights(), {*self._run.alive()}, []
+        for member in self._members:
+            gone = FAILED if member.failed else NOT_CHOSEN if member in alive else GIVEN_UP
+            status, score = CHOSEN if member in weights else gone, None if member.failed else member.score()
+            trials.append({**self._facts_of(member), "score": score, "epochs": member.epochs_done, "status": status})
         return trials
 
 

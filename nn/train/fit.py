@@ -22,7 +22,7 @@ from ..test.shapley import Explanation, explain
 from ..utils import LayersMismatch, UsageError, listed
 from ..watch.callbacks import Callback
 from .call import train
-from .effort import choice_for, effort_for, why_not
+from .effort import Effort, effort_for, why_not
 
 OF_FIT = "load", "network", "engine", "train", "several", "checkpoint"  # whose settings fit takes
 
@@ -45,13 +45,13 @@ def fit(
     or an array beside the data. settings: by the names of the flags. Without those that say which networks there are
     (layers, networks, folds, vary, validation, ...) `effort` (standard) chooses them. Raises UsageError, DataError.
     """
-    checked_settings("fit", settings, *OF_FIT)
+    settings = checked_settings("fit", settings, *OF_FIT)
     of_load, of_network, of_training, of_checkpoint = (
-        checked_settings("fit", {name: settings[name] for name in settings if BY_NAME[name].of in of}, *of)
+        {name: value for name, value in settings.items() if BY_NAME[name].of in of}
         for of in (("load",), ("network", "engine"), ("train", "several"), ("checkpoint",))
     )
-    given = {**of_load, **of_network, **of_training, **({} if layers is None else {"layers": layers})}
-    chooses = effort_for(effort, [name for name, value in given.items() if value is not False])
+    asked = [name for name, value in settings.items() if value is not False]
+    chooses = effort_for(effort, asked if layers is None else [*asked, "layers"])
     saving = checkpoint if isinstance(checkpoint, Checkpoint) else Checkpoint(checkpoint, **of_checkpoint)
     described = parsed(layers, of_network)
     ds = data if isinstance(data, Dataset) else training_data(data, target, described, of_load, of_network)
@@ -61,7 +61,7 @@ def fit(
     if reason or not chooses:
         net = Network.for_data(ds, layers, **of_network)
         return Model(net, train(net, ds, callback=callback, checkpoint=saving, **of_training))
-    return Model(*choice_for(ds, chooses, of_training, of_network, callback, saving).run(train))
+    return Model(*Effort(ds, chooses, of_training, of_network, callback, saving).run(train))
 
 
 def parsed(layers: str | None, of_network: dict) -> tuple[str, list[Layer]] | None:

@@ -12,7 +12,6 @@ from typing import Any
 import numpy as np
 
 from ..backends.engine import EpochSettings, PackJob
-from ..cluster import RankGroup
 from ..core.metrics import metric
 from ..core.random import GlibcOrder, PhiloxOrder
 from ..data.splits import Split
@@ -54,6 +53,8 @@ class Member:
         self.reader, self.is_alone = reader or net, True
         self.monitor = options.monitored
         self.tells_unknown, self.unknown = tells_unknown, None
+        self.number = 0  # in its run
+        self.failed: NotFinite | None = None  # why its loss is no number
 
     # ---- before the first epoch
 
@@ -260,35 +261,36 @@ class Member:
         The rows are some at a time, of which each rank has its share, so that a signal does not wait for all of them.
         Raises Stopped where a signal asks for it.
         """
-        part, group, losses, parts = self.rows.judging, self.rank_group, [], []
-        ds, of_scores = part.ds, self.monitor is not None and self.monitor.name != LOSS
-        step = VALIDATION_ROWS * group.size
+        part, group, losses, outputs = self.rows.judging, self.rank_group, [], []
+        of_scores, step = self.monitor is not None and self.monitor.name != LOSS, VALIDATION_ROWS * group.size
         for first in range(0, len(part.rows), step):
             asked = self._asked() if first else None
             if asked is not None:
                 raise Stopped(asked)
             rows = part.rows[first : first + step]
             rows = rows[group.share(len(rows))]
+            scores = np.zeros(0, self.net.dtype)
             if len(rows):
                 loss = yield Ask("loss", PackJob(0, part.loaded, rows))
                 losses.append((loss, part.weight(rows)))
                 if of_scores:
                     scores = yield Ask("predict", PackJob(0, part.loaded, rows))
-                    parts.append((ds.y[rows], scores, None if ds.weights is None else ds.weights[rows]))
+            if of_scores:
+                outputs += group.gather_arrays(scores.ravel())
         total = group.sum(float(sum(weight for _, weight in losses)))  # 0 where nothing has a weight
-        loss = group.sum(sum(part * (weight / total) for part, weight in losses) if total else 0.0)
+        loss = group.sum(sum(own * (weight / total) for own, weight in losses) if total else 0.0)
         if of_scores:
-            return loss, self._metric_of(parts_of_all(group, parts, self.net.dtype))
+            return loss, self._metric_of(np.concatenate(outputs).reshape(len(part.rows), -1))
         return loss, loss if self.monitor and self.rows.is_validated else None
 
-    def _metric_of(self, parts: list) -> float:
-        """Return the monitored metric of (truth, scores, weights or None) of all parts, nan where it is undefined."""
-        net, threshold = self.net, self.options.threshold
-        truth, scores, weights = (None if own[0] is None else np.concatenate(own) for own in zip(*parts, strict=True))
+    def _metric_of(self, scores: np.ndarray) -> float:
+        """Return the monitored metric of the engine's outputs for the rows that judge, nan where it is undefined."""
+        net, threshold, (ds, rows, *_) = self.net, self.options.threshold, self.rows.judging
         if net.task == "regression" and net.target_scaling is not None:
             scores = net.target_scaling.inverse(scores)
         threshold = DEFAULTS["threshold"] if isinstance(threshold, str) else threshold  # a rule finds it later
-        value = metric(self.monitor.name, net.task, truth, scores, weights, threshold=threshold)
+        weights = None if ds.weights is None else ds.weights[rows]
+        value = metric(self.monitor.name, net.task, ds.y[rows], scores, weights, threshold=threshold)
         return math.nan if value is None else float(value)
 
     def _check_finite(self, name: str, loss: float) -> None:
@@ -381,13 +383,3 @@ class Member:
             "seconds": self.seconds,
             "us_per_batch": float(np.median(self.at.epoch_seconds)) * 1e6 / self.batches,
         }
-
-
-def parts_of_all(rank_group: RankGroup, parts: list, dtype: str) -> list:
-    """Return the (truth, scores, weights or None) of all ranks' rows; scores stay of the network's type."""
-    if rank_group.size == 1:
-        return parts
-    lists = [[None if array is None else array.tolist() for array in part] for part in parts]
-    everyone = [part for own in rank_group.gather(lists) for part in own]
-    arrays = [tuple(None if values is None else np.array(values) for values in part) for part in everyone]
-    return [(truth, scores.astype(dtype), weights) for truth, scores, weights in arrays]

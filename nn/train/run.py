@@ -51,6 +51,8 @@ class Run:
         about: dict | None = None,
     ):
         self.members, self.ds, self.callback, self.stop = list(members), ds, callback, stop
+        for number, member in enumerate(members):
+            member.number = number
         self.checkpoint, self._validation, self._halving = checkpoint, validation, halving
         self.epochs = max(member.options.epochs for member in members)
         if apart is None:
@@ -67,7 +69,6 @@ class Run:
         self._shared: dict[tuple[Network, bool], TrainingRows] = {}  # by the reader, and whether they are of a refit
         self._steps: dict[int, Generator[Ask | None]] = {}
         self._waiting: dict[int, Ask] = {}  # for the next comparison
-        self.dropped: dict[int, NotFinite] = {}  # why the loss of a network is no number
         self._told, self._tells_refit = [0, 0], False  # epochs, of the refit too
         self.has_begun = False
 
@@ -186,7 +187,7 @@ class Run:
             except StopIteration:
                 pass
             except NotFinite as error:
-                self._drop(number, error)
+                self._drop(self.members[number], error)
             except Stopped as error:
                 stopped = error
             del self._steps[number]
@@ -199,7 +200,7 @@ class Run:
         they ask for."""
         asks: dict[int, Ask] = {}
         while self._waiting and not asks:
-            metrics = {number: member.chosen("val_metrics") for number, member in self.alive().items()}
+            metrics = {member.number: member.chosen("val_metrics") for member in self.alive()}
             for number in self._halving.compare(metrics):
                 self._waiting.pop(number, None)
                 if number in self._steps:
@@ -210,23 +211,22 @@ class Run:
             del self._waiting[number]
         return asks
 
-    def _drop(self, number: int, error: NotFinite) -> None:
+    def _drop(self, member: Member, error: NotFinite) -> None:
         """Go on without a network whose loss is no number. Raises its error if it was the last, or has rows of its
         own."""
-        self.dropped[number] = error
-        member = self.members[number]
+        member.failed = error
         if not self.alive() or member.split is not None:
             raise error
-        log.warning("network %d, seed %d, is left out: %s", number, member.net.seed, error)
+        log.warning("network %d, seed %d, is left out: %s", member.number, member.net.seed, error)
 
-    def left(self) -> dict[int, Member]:
+    def left(self) -> list[Member]:
         """Return the networks whose losses are numbers."""
-        return {number: member for number, member in enumerate(self.members) if number not in self.dropped}
+        return [member for member in self.members if member.failed is None]
 
-    def alive(self) -> dict[int, Member]:
+    def alive(self) -> list[Member]:
         """Return those that were not given up."""
         gone = self._halving.given_up if self._halving else ()
-        return {number: member for number, member in self.left().items() if number not in gone}
+        return [member for member in self.left() if member.number not in gone]
 
     # ---- one round
 
@@ -270,7 +270,7 @@ class Run:
 
     def _tell(self) -> None:
         """Tell of each epoch that all networks have done, or stopped before; save the states where that is due."""
-        left, running = list(self.left().values()), [self.members[number] for number in self._steps]
+        left, running = self.left(), [self.members[number] for number in self._steps]
         choosing = [member for member in running if not member.at.first]
         refits = [member for member in left if member.at.first]
         is_new, epoch = self._tell_epochs(False, left, choosing)
@@ -316,8 +316,7 @@ class Run:
             return
         try:
             with self.ranks.telling():
-                left = self.left()
-                states = [left[n].state() if n in left else None for n in range(len(self.members))]
+                states = [None if member.failed else member.state() for member in self.members]
         except MemoryError as error:
             self.checkpoint.lose(error)
             return
@@ -326,17 +325,14 @@ class Run:
 
     # ---- metrics
 
-    def losses(self, first: int = 0, weights: Mapping[int, float] | None = None) -> dict:
+    def losses(self, first: int = 0, weights: Mapping[Member, float] | None = None) -> dict:
         """Return the means of the networks' losses, of each epoch from `first` on; those given up have no more.
 
-        weights: of some networks, by their numbers; None: 1 of all.
+        weights: of some networks; None: 1 of all.
         """
-        weights, alive = weights or dict.fromkeys(self.left(), 1.0), self.alive()
-        epochs = max(self.members[number].epochs_done for number in weights)
-        each = [
-            (member.losses(), member.best_epoch(), epochs if number in alive else 0)
-            for number, member in ((number, self.members[number]) for number in weights)
-        ]
+        weights, alive = weights or dict.fromkeys(self.left(), 1.0), {*self.alive()}
+        epochs = max(member.epochs_done for member in weights)
+        each = [(own.losses(), own.best_epoch(), epochs if own in alive else 0) for own in weights]
         return mean_losses(each, list(weights.values()), first)
 
     def threads(self) -> int:

@@ -85,7 +85,7 @@ def test_the_losses_are_the_means_of_all_members(standard):
 def test_the_candidates_fit_the_budget_unless_even_the_cheapest_does_not(rows, effort):
     rng = np.random.default_rng(1)
     ds = nn.Dataset(rng.normal(size=(rows, 40)).astype(np.float32), rng.integers(0, 2, rows), "binary", ["0", "1"])
-    found = Effort(ds, effort, {}, lambda layers: nn.Network.for_data(ds, layers)).candidates()
+    found = Effort(ds, effort, {}, {}).candidates()
     assert [cost for *_, cost in found] == [candidate.operations(net, rows) for candidate, net, _ in found]
     cost = sum(cost for *_, cost in found)
     assert 1 <= len(found) <= len(candidates_for(rows, effort))
@@ -99,7 +99,7 @@ def test_no_two_candidates_are_the_same_network(numbers):
     columns = {name: rng.choice(["red", "green", "blue"], 200) for name in "ab"}
     columns |= {"c": rng.normal(size=200)} if numbers else {}
     ds = nn.load(columns, y=rng.choice(["no", "yes"], 200))
-    found = Effort(ds, "standard", {}, lambda layers: nn.Network.for_data(ds, layers)).candidates()
+    found = Effort(ds, "standard", {}, {}).candidates()
     assert len(found) == (5 if numbers else 4)
 
 
@@ -301,9 +301,8 @@ def test_a_stopped_choice_goes_on_to_the_same_model(table, tmp_path, effort):
     ds = nn.load(table)
 
     def chosen(checkpoint=None, stop=None):
-        network = lambda layers: nn.Network.for_data(ds, layers, seed=3, backend="omp")  # noqa: E731
-        given = {"epochs": 6, "threshold": "f1"}
-        return Effort(ds, effort, given, network, checkpoint=checkpoint).run(
+        given, of_network = {"epochs": 6, "threshold": "f1"}, {"seed": 3, "backend": "omp"}
+        return Effort(ds, effort, given, of_network, checkpoint=checkpoint).run(
             lambda net, ds, **settings: nn.train(net, ds, **settings, stop=stop)
         )
 

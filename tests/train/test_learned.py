@@ -181,7 +181,7 @@ def test_the_baseline_of_effort_is_in_the_unit_of_its_figures_out_of_fold(task, 
     for noise, has_learned in ((0.1, True), (None, False)):
         ds = data(task, noise=noise)
         given = {} if noise else {"learning_rate": 1e-9}
-        effort = Effort(ds, "quick", given, lambda layers, ds=ds: nn.Network.for_data(ds, layers))
+        effort = Effort(ds, "quick", given, {})
         _, result = effort.run(nn.train)
         if task == "regression":
             expected = ds.y.var(axis=0, dtype=np.float64).mean()

@@ -10,13 +10,11 @@ from support.figures import log_loss
 from support.packs import BEST, LAYERS, SEED, alone, break_some, data, network, vector
 
 import nn
-from nn.cluster import RankGroup
 from nn.core.metrics import metric
 from nn.nn import Network
 from nn.nn_aux import METRICS
 from nn.train.effort import Effort
 from nn.train.folds import out_of_fold
-from nn.train.member import parts_of_all
 from nn.train.options import Monitor
 from nn.train.search import PICKS, SHARE, SuccessiveHalving, greedy_selection, survivors
 from nn.utils import NnError, UsageError
@@ -198,14 +196,6 @@ def test_an_estimator_tunes_too():
 # ---------------------------------------------------------------- several classes
 
 
-def softmax_rows(quality, truth, rng):
-    """Return float32 probabilities (rows, classes); the better, the higher the quality."""
-    logits = rng.normal(size=(len(truth), 3))
-    logits[np.arange(len(truth)), truth] += quality
-    each = np.exp(logits).astype(np.float32)
-    return each / each.sum(axis=1, keepdims=True)
-
-
 def mean_of(scores, numbers):
     return np.mean([scores[number] for number in numbers], axis=0, dtype=np.float64).astype(np.float32)
 
@@ -249,7 +239,7 @@ def test_effort_chooses_for_several_classes_what_predicts_best_out_of_fold():
     def loss(numbers):
         return log_loss(ds.y, mean_of(scores, numbers))
 
-    _, result = Effort(ds, "standard", {}, lambda layers: Network.for_data(ds, layers, seed=SEED)).run(train)
+    _, result = Effort(ds, "standard", {}, {"seed": SEED}).run(train)
     ways = [[]]
     for _ in range(10):  # greedy by hand
         ways.append([*ways[-1], min(range(len(scores)), key=lambda number: loss([*ways[-1], number]))])
@@ -278,21 +268,3 @@ def test_a_choice_by_probabilities_where_there_are_none_is_refused_before_traini
     with pytest.raises(UsageError, match=f"--monitor {monitor}: .*probabilities.*linear"):
         nn.train(net, ds, monitor=monitor, **flags)
     assert nn.train(net, ds, monitor="accuracy", **flags)["networks"]
-
-
-class Two(RankGroup):
-    """Two ranks, of which the other has the same rows."""
-
-    size = 2
-
-    def gather(self, value):
-        return [value, value]
-
-
-def test_the_ranks_judge_by_numbers_of_the_networks_type():
-    """Else what is defined on one rank, the Brier score of several classes, would be undefined on two."""
-    rng = np.random.default_rng(0)
-    truth = rng.integers(0, 3, 50)
-    part = truth, softmax_rows(1.0, truth, rng), None
-    everyone = parts_of_all(Two(), [part], "float32")
-    assert len(everyone) == 2 and all(scores.dtype == np.float32 for _, scores, _ in everyone)
