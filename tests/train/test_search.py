@@ -7,7 +7,7 @@ import math
 import numpy as np
 import pytest
 from support.figures import log_loss
-from support.packs import BEST, LAYERS, SEED, alone, break_some, data, network, vector
+from support.packs import BEST, LAYERS, SEED, alone, break_some, check_alone, data, network, vector
 
 import nn
 from nn.core.metrics import metric
@@ -40,16 +40,13 @@ def by_status(result, status):
 def test_members_are_the_networks_alone_and_the_given_up_the_worst(task):
     net, result = together(task)
     flags = {"epochs": 8, "validation": 0.3, "patience": 3, "monitor": BEST[task]}
-    for member, told in zip(net.members, result["members"], strict=True):
-        own = alone(task, member, told["settings"], **flags)
-        assert np.array_equal(vector(member), vector(own)) and member.metadata() == own.metadata()
+    check_alone(task, net, result, **flags)
     given_up = by_status(result, "given up")
     assert len(given_up) == COUNT // 2 and {trial["epochs"] for trial in given_up} <= {1, 2, 3, 4}
     # by hand: each network alone, compared by its best epoch of the first half
     scores = []
     for trial in result["trials"]:
-        maker = Network(LAYERS[task], task, seed=trial["seed"], backend="omp")
-        history = alone(task, maker, trial["settings"], **flags).history["val_metric"][:4]
+        history = alone(task, trial["seed"], trial["settings"], **flags).history["val_metric"][:4]
         scores.append(max(history) if METRICS[BEST[task]].higher_is_better else -min(history))
     worst = sorted(range(COUNT), key=lambda number: (-scores[number], number))[COUNT // 2 :]
     assert sorted(trial["seed"] - SEED for trial in given_up) == sorted(worst)
@@ -62,10 +59,7 @@ def test_the_members_are_those_of_a_greedy_selection_by_hand(task):
     rows = nn.ds.split_rows(ds, 0.2, 0.3, SEED).validation
     left = [trial for trial in result["trials"] if trial["status"] != "given up"]
     flags = {"epochs": 8, "validation": 0.3, "patience": 3, "monitor": BEST[task]}
-    scores = [
-        alone(task, Network(LAYERS[task], task, seed=trial["seed"]), trial["settings"], **flags).predict(ds.x[rows])
-        for trial in left
-    ]
+    scores = [alone(task, trial["seed"], trial["settings"], **flags).predict(ds.x[rows]) for trial in left]
     sign = 1 if METRICS[BEST[task]].higher_is_better else -1
 
     def value(numbers):
