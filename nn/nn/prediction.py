@@ -63,6 +63,7 @@ def member_outputs(net, x) -> Iterator[np.ndarray]:
         yield _in_units(member, engine.predict(data, vector=member.vector))
 
 
+@np.errstate(over="ignore")  # what overflows makes an output that is refused
 def engine_rows(net, x: np.ndarray | TableRows, digest: str | None = None) -> np.ndarray:
     """Return raw rows as the engine takes them: scaled (rows, inputs), records; uint8 pixels stay as they are.
 
@@ -70,11 +71,6 @@ def engine_rows(net, x: np.ndarray | TableRows, digest: str | None = None) -> np
     """
     if isinstance(x, np.ndarray) and x.dtype.kind == "V":
         return x
-    with np.errstate(over="ignore"):  # what overflows makes an output that is refused
-        return _converted_rows(net, x, digest)
-
-
-def _converted_rows(net, x: np.ndarray | TableRows, digest: str | None) -> np.ndarray:
     if net.encoding is not None:
         return net.encoding.apply(TableRows.of(x), net.dtype, digest)
     if isinstance(x, TableRows):

@@ -174,8 +174,6 @@ class Ranks:
 
     def owned(self, asks: Mapping[int, Ask]) -> dict[int, Ask]:
         """Return those asks that this rank answers."""
-        if self.size == 1:
-            return dict(asks)
         own = {*self.own}
         return {number: ask for number, ask in asks.items() if number in own}
 

@@ -66,7 +66,7 @@ class Member:
         self.engine = net.engine  # made here at the latest
         self.rank_group, self.threads = self.engine.rank_group, self.engine.threads_for(options.batch_number)
         self._start = self.engine.get("parameters") if options.refit else None
-        self.rows = rows_of(self, False)
+        self._take_rows(refit=False)
         self._baseline = self.rows.baseline
         self._validation_count = len(self.rows.judging.rows) if self.monitor else 0
         if self.rank_group.size > 1 and net.reference:
@@ -74,38 +74,30 @@ class Member:
         if self.rank_group.size > self.rows.count:
             found = f"{self.rank_group.size} ranks for {self.rows.count} rows to train on"
             raise UsageError(f"{found}: start at most {self.rows.count}, or give more data")
-        self.batches = self._batches()
-        self.order = self._order()
         self.at = Position(order=self.order.state())
         self.is_best = False  # the last epoch
-        self._clear_moments()
         if self.monitor:
             self.engine.keep()  # takes the memory now
 
-    def _batches(self) -> int:
-        rows, size = self.rows.count, self.options.batch_number
-        if not self.net.reference:
-            return -(-rows // size)
-        if size > rows:
+    def _take_rows(self, refit: bool) -> None:
+        """Load the rows, and set the moments to 0: the network may have been trained before."""
+        self.rows = self._rows_of(self, refit)
+        net, rows, size = self.net, self.rows.count, self.options.batch_number
+        self.batches = rows // size if net.reference else -(-rows // size)
+        if not self.batches:
             raise UsageError(
                 f"--batch_number {size}: larger than the {rows} rows, and --reference drops the last, "
                 "shorter batch; choose a smaller one"
             )
-        return rows // size
+        if net.reference:
+            self.order = GlibcOrder(rows, net.random)
+        else:
+            self.order = PhiloxOrder(rows, net.seed, not net.traits.on_host, self.rows.by_blocks)
+        for name in self.options.moments:
+            self.engine.set(name, np.zeros(net.parameter_count, net.dtype))
 
     def epoch_rows(self) -> int:
         return self.batches * self.options.batch_number if self.net.reference else self.rows.count
-
-    def _order(self):
-        if self.net.reference:
-            return GlibcOrder(self.rows.count, self.net.random)
-        ahead = not self.net.traits.on_host
-        return PhiloxOrder(self.rows.count, self.net.seed, ahead, self.rows.by_blocks)
-
-    def _clear_moments(self) -> None:
-        """Set the moments to 0: the network may have been trained before."""
-        for name in self.options.moments:
-            self.engine.set(name, np.zeros(self.net.parameter_count, self.net.dtype))
 
     # ---- its state in a checkpoint
 
@@ -195,9 +187,7 @@ class Member:
         if self.tells_unknown:
             self.unknown = judged(self.net, *self.rows.decisive())
         self.rows = None  # two would need twice the memory
-        self.rows = self._rows_of(self, True)
-        self.order, self.batches = self._order(), self._batches()
-        self._clear_moments()
+        self._take_rows(refit=True)
         for name, vector in vectors.items():
             engine.set(name, vector)
         if not is_resumed:
