@@ -242,6 +242,7 @@ BAD = [
     (["--refit"], "--refit: needs validation rows"),
     (["--validation", 1.5], "--validation 1.5: expected a share above 0 and below 1, or a file"),
     (["--validation", "none.csv"], "none.csv"),
+    (["--validation", "fold"], "give --folds too"),
     (["--validation", 0.2, "--monitor", "rmse"], "--monitor rmse: does not fit a binary task; choose from loss, "),
     (["--validation", 0.001], "--validation 0.001: takes none of the 241 rows"),
     (["--validation", "other.csv"], "no column f besides the target"),
