@@ -29,6 +29,14 @@ def together(task="binary", ds=None, networks=COUNT, **flags):
     return net, nn.train(net, ds or data(task), networks=networks, **{**given, **flags})
 
 
+def greedy_by_hand(count, picks, value):
+    """The networks that are chosen, of those on the way the best; value: of a list of their numbers."""
+    ways = [[]]
+    for _ in range(picks):
+        ways.append([*ways[-1], max(range(count), key=lambda number: value([*ways[-1], number]))])
+    return max(ways[1:], key=value)
+
+
 def by_status(result, status):
     return [trial for trial in result["trials"] if trial["status"] == status]
 
@@ -66,11 +74,7 @@ def test_the_members_are_those_of_a_greedy_selection_by_hand(task):
         mean = np.mean([scores[number].astype(np.float64) for number in numbers], 0)
         return sign * metric(BEST[task], task, ds.y[rows], mean)
 
-    best = []
-    for _ in range(PICKS):
-        best.append([*best[-1], 0] if best else [0])
-        best[-1][-1] = max(range(len(left)), key=lambda number: value([*best[-1][:-1], number]))
-    chosen = max(best, key=value)
+    chosen = greedy_by_hand(len(left), PICKS, value)
     weights = {left[number]["seed"]: float(chosen.count(number)) for number in sorted(set(chosen))}
     assert {told["seed"]: told["weight"] for told in result["members"]} == weights
     assert net.member_weights == list(weights.values()) and result["networks"] == len(weights)
@@ -144,26 +148,15 @@ def test_selection_among_ten_against_brute_force(name):
     def value(numbers):
         return sign * value_of(sum(scores[number] for number in numbers) / len(numbers))
 
-    single = greedy_selection(scores, 1, monitor, value_of)
-    assert single == [int(n == max(range(10), key=lambda n: value([n]))) for n in range(10)]
-    for picks in (2, 3, 5):
+    alone = max(value([number]) for number in range(10))
+    for picks in (1, 2, 3, 5):
         counts = greedy_selection(scores, picks, monitor, value_of)
         chosen = [number for number, count in enumerate(counts) for _ in range(count)]
-        assert 0 < len(chosen) <= picks
-        steps = [max(range(10), key=lambda n: value([n]))]
-        ways = [list(steps)]
-        while len(steps) < picks:  # greedy by hand
-            steps.append(max(range(10), key=lambda n: value([*steps, n])))
-            ways.append(list(steps))
-        assert sorted(max(ways, key=value)) == chosen
-        best = max(
-            value(numbers)
-            for size in range(1, picks + 1)
-            for numbers in itertools.combinations_with_replacement(range(10), size)
-        )
-        assert value([steps[0]]) <= value(chosen) <= best + 1e-12
-        assert value(chosen) > value([steps[0]]) or picks == 1
-        assert value(chosen) - value([steps[0]]) > (best - value([steps[0]])) / 2  # most of what there is to gain
+        assert chosen == sorted(greedy_by_hand(10, picks, value))
+        sizes = (itertools.combinations_with_replacement(range(10), size) for size in range(1, picks + 1))
+        best = max(map(value, itertools.chain(*sizes)))
+        assert alone <= value(chosen) <= best + 1e-12 and (picks == 1 or value(chosen) > alone)
+        assert value(chosen) - alone >= (best - alone) / 2  # most of what there is to gain
 
 
 def test_a_network_may_be_chosen_repeatedly():
@@ -230,17 +223,14 @@ def test_effort_chooses_for_several_classes_what_predicts_best_out_of_fold():
         scores.append(outputs)
         return figures
 
-    def loss(numbers):
-        return log_loss(ds.y, mean_of(scores, numbers))
+    def value(numbers):
+        return -log_loss(ds.y, mean_of(scores, numbers))
 
     _, result = Effort(ds, "standard", {}, {"seed": SEED}).run(train)
-    ways = [[]]
-    for _ in range(10):  # greedy by hand
-        ways.append([*ways[-1], min(range(len(scores)), key=lambda number: loss([*ways[-1], number]))])
-    chosen = min(ways[1:], key=loss)
+    chosen = greedy_by_hand(len(scores), PICKS, value)
     counts = [chosen.count(number) for number in sorted({*chosen})]
     assert counts == [one["weight"] for one in result["chosen"]] and len({*counts}) > 1
-    assert result["out_of_fold"]["log_loss"] == pytest.approx(loss(chosen), rel=1e-6)
+    assert result["out_of_fold"]["log_loss"] == pytest.approx(-value(chosen), rel=1e-6)
 
 
 # ---------------------------------------------------------------- what is undefined
