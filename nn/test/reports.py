@@ -226,10 +226,10 @@ def _truth(net, ds) -> np.ndarray:
     if net.task != "regression":
         is_renumbered = net.classes and ds.classes and list(net.classes) != list(ds.classes)
         return _renumbered(ds, net.classes) if is_renumbered else np.asarray(ds.y)
-    found, own = ds.written, net.target_written or WrittenNumbers()
-    if found is not None and (found.before, found.behind) != (own.before, own.behind):
+    written, usual = ds.written, net.target_written or WrittenNumbers()
+    if written is not None and (written.before, written.behind) != (usual.before, usual.behind):
         raise DataError(
-            f"{name_of(ds)}: targets are numbers written as {found}, expected {own} as in training; write them so"
+            f"{name_of(ds)}: targets are numbers written as {written}, expected {usual} as in training; write them so"
         )
     return np.asarray(ds.y, np.float64).reshape(len(ds.x), -1)
 

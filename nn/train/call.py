@@ -15,14 +15,14 @@ from ..ds import Dataset
 from ..files.checkpoint import Checkpoint
 from ..nn import Network
 from ..nn_aux import OF_FOLD
-from ..settings.flags import checked_settings, settings_of, takes
+from ..settings.flags import BY_NAME, checked_settings, takes
 from ..utils import SideFileError, StopRequest, UsageError
 from ..watch.callbacks import Callback, Callbacks
 from .decision import check_decision, decide_by_members
 from .ensemble import Ensemble, check_several
 from .learned import tell
 from .member import Member, NotFinite
-from .options import Options, is_decided_later, options_of
+from .options import Options, is_decided_later, options_of, settings_by_kind
 from .rows import GIVEN_ROWS, ReadValidation, check_fit, fit_encoding, split_seed
 from .run import Run
 from .search import SHARE
@@ -74,21 +74,18 @@ def train(
         raise UsageError(f"train: found {found}, expected a Network and a Dataset; nn.load reads a file or a frame")
     if callback is not None and not hasattr(callback, "epoch"):
         raise UsageError(f"callback {callback!r}: expected an object with methods of nn.Callback")
-    given_rows, named = _rows_and_name(validation)
+    validation_rows, named = _rows_and_name(validation)
     if settings.get("vary") is not None and named is None:
         named = SHARE
-    given = checked_settings("train", settings | {"validation": named}, "train", "several", "checkpoint")
-    several, of_checkpoint = (
-        {flag.name: flag.check(given.pop(flag.name)) for flag in settings_of(kind) if flag.name in given}
-        for kind in ("several", "checkpoint")
-    )
-    options = options_of(net, ds, given)
+    kinds = settings_by_kind("train", settings | {"validation": named}, "train", "several", "checkpoint")
+    of_net, several, of_checkpoint = ({name: BY_NAME[name].check(own[name]) for name in own} for own in kinds)
+    options = options_of(net, ds, of_net)
     net.expect_batches(options.batch_number)
     saving = checkpoint if isinstance(checkpoint, Checkpoint) else Checkpoint(checkpoint, **of_checkpoint)
     callbacks = callback if isinstance(callback, Callbacks) else Callbacks([callback or Callback()])
     if options.validation == OF_FOLD and several.get("folds") is None:
         raise UsageError(f"--validation {OF_FOLD}: judges each network of --folds F by its fold; give --folds too")
-    beside = {"callback": callbacks, "stop": stop or StopRequest(), "checkpoint": saving, "validation": given_rows}
+    beside = {"callback": callbacks, "stop": stop or StopRequest(), "checkpoint": saving, "validation": validation_rows}
     are_several = check_several(several)
     with beside_checkpoint(saving.path):
         if not are_several:
@@ -98,7 +95,7 @@ def train(
         else:
             with net.apart() as apart:
                 _prepare(net, ds, options)
-                ensemble = Ensemble(net, ds, options, given, several)
+                ensemble = Ensemble(net, ds, options, of_net, several)
                 with records.within(make_room(net, ds, ensemble.training_bytes())):
                     result = ensemble.train(apart, **beside)
     tell(result)
@@ -176,7 +173,7 @@ def train_many(
     if not settings:
         raise UsageError("train_many: no settings; give a dictionary for each network")
     engine = {name: shared.pop(name) for name in OF_ENGINE if name in shared}
-    given_rows, named = _rows_and_name(validation)
+    validation_rows, named = _rows_and_name(validation)
     members = _members_of(ds, [{"validation": named, **shared, **own} for own in settings], engine)
     saving = checkpoint if isinstance(checkpoint, Checkpoint) else Checkpoint(checkpoint)
     callbacks = Callbacks([callback or Callback()])
@@ -184,7 +181,7 @@ def train_many(
     with beside_checkpoint(saving.path), first.apart() as apart, records.within(make_room(first, ds, each)):
         for member in members if apart[0].size > 1 or len(apart[1]) > 1 else ():
             member.net.compute_at(apart[1][0])
-        run = Run(first, members, ds, callbacks, stop or StopRequest(), saving, given_rows, apart)
+        run = Run(first, members, ds, callbacks, stop or StopRequest(), saving, validation_rows, apart)
         run.begin()
         for member in members:
             check_decision(member.net, member.options, member.rows.is_validated)

@@ -80,9 +80,9 @@ def decide_by_members(net: Network, options: Options, members: Mapping) -> dict:
     return decide_by(net, options, truth[0], mean, weights[0])
 
 
-def rules_in(given: dict) -> dict:
+def rules_in(settings: dict) -> dict:
     """Return those keywords of `train` that leave something to be found after the last epoch."""
-    threshold, calibrate = given.get("threshold"), given.get("calibrate")
+    threshold, calibrate = settings.get("threshold"), settings.get("calibrate")
     rules = {"threshold": threshold} if isinstance(threshold, str) else {}
     return rules if calibrate in (None, DEFAULTS["calibrate"]) else {**rules, "calibrate": calibrate}
 

@@ -103,15 +103,15 @@ def rule_for(ds: Dataset) -> dict:
     return {"threshold": "f1"} if LEAST_RARE <= count <= RARE * ds.rows else {}
 
 
-def replacing(given: Collection[str]) -> str | None:
+def replacing(names: Collection[str]) -> str | None:
     """Return the setting, of those that are given, which replaces the choice; None where there is none."""
-    return next((name for name in REPLACING if name in given), None)
+    return next((name for name in REPLACING if name in names), None)
 
 
-def effort_for(effort: str | None, given: Collection[str]) -> str | None:
+def effort_for(effort: str | None, names: Collection[str]) -> str | None:
     """Return the effort to choose with; None where a setting that is given replaces the choice. effort: what is asked
     for, None: nothing. Raises UsageError for such a setting beside an effort that is asked for."""
-    one = replacing(given)
+    one = replacing(names)
     if effort and one:
         raise UsageError(f"--effort {effort}: --{one} is not for it; leave one of them out")
     return effort or (None if one else DEFAULTS["effort"])
@@ -124,22 +124,22 @@ class Effort:
         self,
         ds: Dataset,
         effort: str,
-        given: dict,
+        settings: dict,
         of_network: dict,
         callback: Callback | None = None,
         checkpoint: Checkpoint | None = None,
     ):
-        """given: keywords of `train` that the user has set, which all candidates have; of_network: those of Network.
+        """settings: keywords of `train` that the user has set, which all candidates have; of_network: those of Network.
         Raises UsageError."""
         self._ds, self._effort, self._of_network = ds, BY_NAME["effort"].check(effort), of_network
-        given = given if "threshold" in given else {**given, **rule_for(ds)}
-        given = {name: BY_NAME[name].check(value) for name, value in given.items()}
-        self.rules = rules_in(given)  # of the network that is chosen
-        self._given = {name: value for name, value in given.items() if name not in self.rules}
+        settings = settings if "threshold" in settings else {**settings, **rule_for(ds)}
+        settings = {name: BY_NAME[name].check(value) for name, value in settings.items()}
+        self.rules = rules_in(settings)  # of the network that is chosen
+        self._fixed = {name: value for name, value in settings.items() if name not in self.rules}
         self._activation = of_network.get("activation")
         self._callback, self._checkpoint = callback or Callback(), checkpoint or Checkpoint()
         self._checkpoint.about = {"effort": effort}
-        self._seed = given.get("split_seed", of_network.get("seed", DEFAULTS["seed"]))
+        self._seed = settings.get("split_seed", of_network.get("seed", DEFAULTS["seed"]))
         self.tried: list[tuple[Candidate, Network, dict]] = []  # with the figures of the training
         self.net: Network | None = None  # that is trained now, or was last
         self.stopped: Stopped | None = None  # what ended the choice before all candidates were tried
@@ -175,18 +175,18 @@ class Effort:
 
     def _settings(self, candidate: Candidate) -> dict:
         clip = {"clip": True} if self._ds.task == "regression" else {}
-        return {**candidate.settings(), **clip, **self._given}
+        return {**candidate.settings(), **clip, **self._fixed}
 
     def _rows(self) -> np.ndarray:
-        return split_rows(self._ds, self._given.get("holdout", 0.0), 0.0, self._seed).training
+        return split_rows(self._ds, self._fixed.get("holdout", 0.0), 0.0, self._seed).training
 
     def _candidates(self, rows: np.ndarray) -> list[Candidate]:
         """Return the candidates for these rows, with the settings that are given."""
-        own = {name: self._given[name] for name in ("epochs", "patience") if name in self._given}
+        own = {name: self._fixed[name] for name in ("epochs", "patience") if name in self._fixed}
         if self._activation:
             own["activation"] = self._activation
         if self._ds.are_images:
-            tries = self._given.keys().isdisjoint(("augment", "epochs"))
+            tries = self._fixed.keys().isdisjoint(("augment", "epochs"))
             found = image_candidates(self._effort, len(rows), lambda one: multiply_adds(self._network(one)), tries)
             return [replace(one, **own) for one in found]
         found = candidates_for(len(rows), self._effort)
@@ -248,8 +248,8 @@ class Effort:
         net = net.members[0].sibling(net.seed)
         net.compute_at(Place(net.threads, net.gpus[:1]))
         of_rows = ("networks", "folds", *OF_VALIDATION, "validation", "calibrate", "threshold")
-        given = {name: value for name, value in self._settings(candidate).items() if name not in of_rows}
-        options = options_of(net, self._ds, {**given, "epochs": 1, "holdout": 0.0})
+        settings = {name: value for name, value in self._settings(candidate).items() if name not in of_rows}
+        options = options_of(net, self._ds, {**settings, "epochs": 1, "holdout": 0.0})
         rows = self._rows()[: batches * options.batch_number]
         recording = Callbacks([Recording(lambda: net, batches)])
         train_one(net, self._ds, options, rows, callback=recording, stop=StopRequest(), checkpoint=Checkpoint())
@@ -271,7 +271,7 @@ class Effort:
             rows, _, scores = out_of_fold(net, self._ds)
             return rows, scores
         share = self.tried[0][0].settings()["validation"]
-        rows = split_rows(self._ds, self._given.get("holdout", 0.0), share, self._seed).validation
+        rows = split_rows(self._ds, self._fixed.get("holdout", 0.0), share, self._seed).validation
         return rows, judged(net, self._ds, rows)[1]
 
     def _combined(self, counts: list[int]) -> tuple[Network, dict]:
@@ -319,9 +319,9 @@ class Effort:
     def _config(self, candidate: Candidate) -> dict:
         """Return what the network's settings have beside those of its first candidate: what was given, and under
         `chosen` the names of those that were not."""
-        given = {**self._given, **self.rules, **({"activation": self._activation} if self._activation else {})}
-        chosen = sorted({"layers", *self._settings(candidate)} - given.keys())
-        return {**given, "effort": self._effort, "chosen": chosen}
+        fixed = {**self._fixed, **self.rules, **({"activation": self._activation} if self._activation else {})}
+        chosen = sorted({"layers", *self._settings(candidate)} - fixed.keys())
+        return {**fixed, "effort": self._effort, "chosen": chosen}
 
     def flags(self, candidate: Candidate, count: int) -> dict:
         """Return {"flags": those that train the candidate's networks, "weight": how often it was chosen}."""

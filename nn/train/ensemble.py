@@ -46,11 +46,11 @@ def check_several(several: Mapping) -> bool:
 class Ensemble:
     """A network whose members have the seeds net.seed, net.seed + 1, ...
 
-    options: what they share; given: the settings of it that are not left to their defaults; several: networks, vary,
+    options: what they share; settings: those of it that are not left to their defaults; several: networks, vary,
     folds, as check_several has them. Raises UsageError for what several networks cannot do.
     """
 
-    def __init__(self, net: Network, ds: Dataset, options: Options, given: dict, several: Mapping):
+    def __init__(self, net: Network, ds: Dataset, options: Options, settings: dict, several: Mapping):
         self.net, self.ds, self.options = net, ds, options
         folds, self._vary = several.get("folds"), several.get("vary")
         self._count = folds or several["networks"]
@@ -67,7 +67,7 @@ class Ensemble:
             self._folds = self._divided()
             self._members = [self._of_fold(number, fold) for number, fold in enumerate(self._folds)]
         elif self._vary:
-            self._members = self._varied(given)
+            self._members = self._varied(settings)
         else:  # which differ by their seeds alone
             self._members = [self._member(number, options) for number in range(self._count)]
         self._chosen: dict[Member, float] = {}  # weights, where a selection took some
@@ -84,17 +84,17 @@ class Ensemble:
         is_asked = self._vary is not None or (is_decided_later(self.options) and not self._folds)
         return Member(net, options, self._readers[name], settings=settings, tells_unknown=is_asked)
 
-    def _varied(self, given: dict) -> list[Member]:
+    def _varied(self, settings: dict) -> list[Member]:
         """Return networks with settings that --vary draws for each. Raises UsageError for what --vary cannot be."""
         net, usual, variation = self.net, self.options, Variation.parse(self._vary)
-        variation.check(given, usual.optimizer, net.written_layers)
+        variation.check(settings, usual.optimizer, net.written_layers)
         check_choice(net, usual, f"--vary {self._vary}")
         members = []
         for number in range(self._count):
-            settings = variation.draw(net.seed + number, usual.optimizer)
-            own = options_of(net, self.ds, {**given, **variation.options(settings)})
-            layers = layers_with(net.written_layers, settings) if {"hidden", "dropout"} & {*settings} else None
-            members.append(self._member(number, own, layers, settings))
+            draws = variation.draw(net.seed + number, usual.optimizer)
+            options = options_of(net, self.ds, {**settings, **variation.options(draws)})
+            layers = layers_with(net.written_layers, draws) if {"hidden", "dropout"} & {*draws} else None
+            members.append(self._member(number, options, layers, draws))
         values = [(n, v) for member in members for n, v in member.options.config().items() if n in SETTINGS]
         chosen = sorted({*variation.of, *(name for name, value in values if usual.config().get(name) != value)})
         self._config |= {"vary": self._vary, "chosen": chosen}

@@ -14,7 +14,7 @@ from ..files.checkpoint import Checkpoint
 from ..files.export.formats import export
 from ..layers import IMAGE_KINDS, Layer, begins_auto, input_shape, parse
 from ..nn import Network
-from ..settings.flags import BY_NAME, REFERENCE, check_reference_layers, checked_settings
+from ..settings.flags import REFERENCE, check_reference_layers
 from ..test import test
 from ..test.compare import compared
 from ..test.importance import Importance, importance
@@ -23,6 +23,7 @@ from ..utils import LayersMismatch, UsageError, listed
 from ..watch.callbacks import Callback
 from .call import train
 from .effort import Effort, effort_for, why_not
+from .options import settings_by_kind
 
 OF_FIT = "load", "network", "engine", "train", "several", "checkpoint"  # whose settings fit takes
 
@@ -45,13 +46,10 @@ def fit(
     or an array beside the data. settings: by the names of the flags. Without those that say which networks there are
     (layers, networks, folds, vary, validation, ...) `effort` (standard) chooses them. Raises UsageError, DataError.
     """
-    settings = checked_settings("fit", settings, *OF_FIT)
-    of_load, of_network, of_training, of_checkpoint = (
-        {name: value for name, value in settings.items() if BY_NAME[name].of in of}
-        for of in (("load",), ("network", "engine"), ("train", "several"), ("checkpoint",))
-    )
-    asked = [name for name, value in settings.items() if value is not False]
-    chooses = effort_for(effort, asked if layers is None else [*asked, "layers"])
+    of_load, of_network, of_engine, of_train, several, of_checkpoint = settings_by_kind("fit", settings, *OF_FIT)
+    of_network, of_training = of_network | of_engine, of_train | several
+    asked = {**of_load, **of_network, **of_training, **({} if layers is None else {"layers": layers})}
+    chooses = effort_for(effort, [name for name, value in asked.items() if value is not False])
     saving = checkpoint if isinstance(checkpoint, Checkpoint) else Checkpoint(checkpoint, **of_checkpoint)
     described = parsed(layers, of_network)
     ds = data if isinstance(data, Dataset) else training_data(data, target, described, of_load, of_network)

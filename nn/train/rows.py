@@ -51,7 +51,7 @@ class Part(NamedTuple):
 class TrainingRows:
     """The rows of a training as its engine reads them, and those that judge its epochs.
 
-    engine: what loads them, whose ranks share them. given: the data set of validation rows, if a caller has it already.
+    engine: what loads them, whose ranks share them. validation: the data set of these rows, if a caller has it already.
     refit: train on the validation rows too, and judge none. split: rows other than the options ask for.
     The network is told what it must know to read such data again.
     """
@@ -62,7 +62,7 @@ class TrainingRows:
         ds: Dataset,
         options: Options,
         engine: Engine,
-        given: Dataset | ReadValidation | None = None,
+        validation: Dataset | ReadValidation | None = None,
         refit: bool = False,
         split: Split | None = None,
     ):
@@ -75,7 +75,7 @@ class TrainingRows:
         self.facts = facts_of(net, ds, split.training, options, self.holdout_count > 0)
         net.describe(**self.facts)
         of_classes = _class_weights(options, ds, split.training)
-        file = _validation_file(net, used, given)
+        file = _validation_file(net, used, validation)
         self.is_validated = used.validation is not None
         own = split.validation if self.is_validated else split.holdout[:0] if refit else split.holdout
         self.weighted = of_classes is not None or ds.weights is not None
@@ -116,13 +116,13 @@ class TrainingRows:
         return self.training.rows[order.epoch(number)], None
 
 
-def _validation_file(net: Network, options: Options, given: Dataset | ReadValidation | None) -> Dataset | None:
+def _validation_file(net: Network, options: Options, validation: Dataset | ReadValidation | None) -> Dataset | None:
     """Return the data set that --validation names; None where it is a share, or there is none."""
     if not isinstance(options.validation, str) or options.validation == OF_FOLD:
         return None
-    if callable(given):
-        given = given(net)
-    ds = load_for(net, options.validation) if given is None else given
+    if callable(validation):
+        validation = validation(net)
+    ds = load_for(net, options.validation) if validation is None else validation
     check_fit(net, ds, only_rows=True)
     check_any_weight(ds.weights, np.arange(ds.rows), "validation")
     return ds

@@ -92,8 +92,8 @@ class Run:
         rows = self._shared.get((reader, refit))
         if rows is None:
             is_shared = reader is not net
-            engine, given = self._engine_of(reader) if is_shared else net.engine, None if refit else self._validation
-            rows = TrainingRows(reader, self.ds, member.options, engine, given, refit, member.split)
+            engine = self._engine_of(reader) if is_shared else net.engine
+            rows = TrainingRows(reader, self.ds, member.options, engine, self._validation, refit, member.split)
             if is_shared:
                 self._shared[reader, refit] = rows
         net.describe(**{**rows.facts, "config": config_of(net, self.ds, member.options)})

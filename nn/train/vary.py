@@ -96,11 +96,11 @@ class Variation:
         """Return those of the drawn settings that are Options."""
         return {name: value for name, value in drawn.items() if name not in _OF_LAYERS}
 
-    def check(self, given: dict, optimizer: str, layers: str) -> None:
+    def check(self, settings: dict, optimizer: str, layers: str) -> None:
         """Raise UsageError for what goes neither with the flags that are given nor with the layers."""
         for name in self.of:
-            if name != "epochs" and given.get(name):  # epochs always have a value
-                raise UsageError(f"--vary {name}: --{name} {given[name]} is given too; leave one out")
+            if name != "epochs" and settings.get(name):  # epochs always have a value
+                raise UsageError(f"--vary {name}: --{name} {settings[name]} is given too; leave one out")
         optimizers = self.of["optimizer"].values if "optimizer" in self.of else (optimizer,)
         if "momentum" in self.of and not any(OPTIMIZERS[name].takes_momentum for name in optimizers):
             takers = " or ".join(name for name, known in OPTIMIZERS.items() if known.takes_momentum)
