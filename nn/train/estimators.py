@@ -25,7 +25,7 @@ from ..nn import Network
 from ..settings.flags import BY_NAME, DEFAULTS, settings_of, takes
 from ..utils import DataError, UsageError, available_memory, listed, needs_package
 from .call import train
-from .effort import REPLACING, choice_for, why_not
+from .effort import REPLACING, Effort, why_not
 
 try:
     from scipy.sparse import issparse
@@ -124,7 +124,7 @@ class _NetworkEstimator(BaseEstimator):
         """Train as `nn --train` does; rows of weight 0 train nothing and judge nothing."""
         of_network = {"seed": seed, **self._given("network", "engine")}
         effort = self.effort or DEFAULTS["effort"]
-        return choice_for(_counting(ds), effort, self._given("train"), of_network).run(train)
+        return Effort(_counting(ds), effort, self._given("train"), of_network).run(train)
 
     def _trained(self, ds: Dataset, seed: int, eval_set) -> tuple[Network, dict]:
         """Train one network, or several, as the parameters say."""
@@ -308,15 +308,12 @@ class NetworkClassifier(ClassifierMixin, _NetworkEstimator):
 
     def _given(self, *of: str) -> dict:
         given = super()._given(*of)
-        if "class_weight" in given:
-            given["class_weight"] = self._class_weight()
-        return given
-
-    def _class_weight(self) -> str:
-        weights = self.class_weight
+        weights = given.get("class_weight")
         if isinstance(weights, dict):
             weights = [weights.get(value, 1.0) for value in self.classes_.tolist()]
-        return weights if isinstance(weights, str) else ",".join(repr(float(weight)) for weight in weights)
+        if weights is not None and not isinstance(weights, str):
+            given["class_weight"] = ",".join(repr(float(weight)) for weight in weights)
+        return given
 
 
 class NetworkRegressor(RegressorMixin, _NetworkEstimator):
