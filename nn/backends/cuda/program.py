@@ -210,13 +210,9 @@ def switches(purpose: Purpose) -> str:
     return ("#define SHARED\n" if purpose.distribute else "") + ("#define WEIGHTED\n" if purpose.weighted else "")
 
 
-def losses_source(purpose: Purpose) -> str:
-    narrow = "#define NARROW\n" if purpose.rows <= 32 else ""
-    return switches(purpose) + narrow + PRELUDE + sources("common", "batch_loss")
-
-
-def row_losses_source() -> str:
-    return PRELUDE + sources("common", "row_loss")
+def losses_source(distribute: str = "") -> str:
+    """Return CUDA source of the kernels that add up losses; distribute: of a Purpose."""
+    return switches(Purpose("loss", 1, distribute=distribute)) + PRELUDE + sources("common", "loss_sums")
 
 
 def epoch_source(program: Program) -> str:
