@@ -70,7 +70,7 @@ def apply_config(given: SimpleNamespace) -> None:
     for a key that is no flag and a value that the flag cannot have; see read_config.
     """
     path = given.config
-    known = {name: flag for name, flag in BY_NAME.items() if name != REFUSED}
+    known = {name: flag for name, flag in {**MODES, **BY_NAME}.items() if name != REFUSED}
     values = {}
     for name, value in _flags_of(path, read_config(path), for_training=bool(given.train)).items():
         if name in GONE:
@@ -92,7 +92,7 @@ def apply_config(given: SimpleNamespace) -> None:
     }
     chosen = {mode for mode in MODES if getattr(given, mode) or mode in left_open}
     for name, value in left_open.items():
-        if known[name].modes & chosen:
+        if name in MODES or known[name].modes & chosen:
             setattr(given, name, value)
     if "scaling" in left_open and not given.train and given.model is not None:
         from ..files.text_model import is_text
