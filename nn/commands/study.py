@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from ..settings.flags import MODES
 from ..utils import UsageError, check_writable, say, show
 from .common import check_report, load_network, print_json, unseen_rows
 
@@ -9,7 +10,7 @@ from .common import check_report, load_network, print_json, unseen_rows
 def bench_command(flags) -> None:
     from ..study.bench import bench, report
 
-    names = flags.case.split(",") if flags.case else []
+    names = [] if flags.bench == MODES["bench"].alone else flags.bench.split(",")
     result = bench(names, backend=flags.backend, threads=flags.threads, say=None if flags.quiet else say)
     if flags.json:
         print_json(result)

@@ -62,6 +62,7 @@ class Flag:
     """A setting: its name (dashes pass for underscores), its help, its values, its default.
 
     help: {} stands for the default. default: None where something else decides. modes: the modes that read it.
+    alone: the value that it has without one; "" where it needs one.
     of: what takes it as a keyword of the same name: load (data), network, engine, train, several (networks that
     train trains together) or checkpoint; "" for a flag that commands read themselves. later: the original program has
     no such thing, so --reference refuses it, and files of models keep it only where it is not the default. reference:
@@ -77,6 +78,7 @@ class Flag:
     modes: frozenset[str] = TRAIN
     of: str = ""
     default: Any = None
+    alone: str = ""
     later: bool = False
     reference: Any = None
     group: str = ""
@@ -114,7 +116,7 @@ def _name_of(name: str, names: Iterable[str], help: str, **more) -> Flag:
 
 @dataclass(frozen=True)
 class Mode(Flag):
-    """What nn is to do: a switch, or a flag, and a word, which others follow.
+    """A mode of nn: a flag, mostly a switch, and a word, which others follow.
 
     usage: what follows the word. words: the flags whose values that are, in this order: `nn train DATA` is `nn --train
     --dataset DATA`, and the words of one flag are its value, with a comma between them. needs: the flags with a path
@@ -145,8 +147,8 @@ MODES = {
              words=("model",)),
         Mode("export", "Write --model for other programs to --output: ONNX (.onnx) or C (.c).",
              usage="MODEL -o FILE", words=("model",), needs=("model", "output")),
-        Mode("bench", "Time training, prediction and matrix products on every backend of this machine.",
-             usage="[CASE]", words=("case",), module="study"),
+        Mode("bench", "Time training, prediction and matrix products on every backend of this machine.", TEXT,
+             alone="all", usage="[CASE]", words=("bench",), module="study"),
         Mode("sweep", "Train and time the networks of a plan (PLAN:N: one of them), a line each to --output.", TEXT,
              "PLAN", usage="PLAN -o FILE", words=("sweep",), needs=("output",), module="study"),
         Mode("plot", "Draw the results of --sweep, or a model's losses, to --output.", TEXT, "PATH",
@@ -286,8 +288,6 @@ _GROUPS = {
              of="checkpoint"),
     ],
     "Running": [
-        Flag("case", "Cases of --bench: names or beginnings of names, separated by commas (all).", TEXT, "NAME",
-             modes=frozenset({"bench"})),
         _name_of("backend", BACKENDS, "{}", modes=ENGINE | {"bench"}, of="engine", default="auto", reference="seq"),
         Flag("threads", "Threads (the cores this process may use).", whole(1, 1024), "N", modes=ENGINE | {"bench"},
              of="engine"),
@@ -295,12 +295,10 @@ _GROUPS = {
              of="engine"),
         _name_of("distribute", DISTRIBUTIONS, "{}; where the parameters are kept, with several GPUs or nodes",
                  of="network", default="mirrored"),
-        Flag("tf32", "Let a GPU compute float32 products with a 10-bit mantissa: faster, less exact.", modes=ENGINE,
-             of="engine"),
         Flag("memory", "Memory for the program (2G, 500M; what is free): rows beyond it are in mapped files.",
              BYTES, "SIZE", modes=USE, of="load"),
-        _name_of("dtype", DTYPES, "{}", modes=ENGINE | {"export"}, of="engine", default="float32",
-                 reference="float64"),
+        _name_of("dtype", DTYPES, "{}; tf32: float32 whose products a GPU takes with a 10-bit mantissa, faster",
+                 modes=ENGINE | {"export"}, of="engine", default="float32", reference="float64"),
         Flag("verbose", "Print more: each layer's kernels, and all epochs.", short="-v", modes=EVERY),
         Flag("quiet", "Print nothing but results and errors.", short="-q", modes=EVERY),
         Flag("config", "JSON or TOML file with flags by their names; the command line wins.", TEXT, "FILE",
@@ -313,6 +311,7 @@ _GROUPS = {
 FLAGS = [replace(flag, group=group) for group, flags in _GROUPS.items() for flag in flags]
 GONE = {  # a former flag -> what takes its place
     "window": "memory", "keep": "vary", "trials": "json", "trace_batches": "trace", "index": "sweep PLAN:N",
+    "case": "bench=NAME", "tf32": "dtype tf32",
 }  # fmt: skip
 SYNONYMS = {  # what other programs call a setting, or a person does
     "lr": "learning_rate", "bs": "batch_number", "file": "dataset", "input": "dataset", "label": "target",

@@ -74,7 +74,7 @@ def apply_config(given: SimpleNamespace) -> None:
     values = {}
     for name, value in _flags_of(path, read_config(path), for_training=bool(given.train)).items():
         if name in GONE:
-            if value is not None:
+            if value is not None and value is not False:
                 raise UsageError(f"{path}: {name}: has gone; use {GONE[name]}")
             continue
         if name not in known:
@@ -132,6 +132,8 @@ def flag_value(path: str, flag, value):
         if value is not True:
             raise UsageError(f"{path}: {flag.name}: found {json.dumps(value, default=str)}, expected true or false")
         return True
+    if value is True and flag.alone:
+        return flag.alone
     if isinstance(value, list):  # "layers": [30, 60, 10, 1]
         text = ",".join(map(str, value))
         if flag.name == "gpus" and len(value) == 1:

@@ -157,7 +157,13 @@ def _fish() -> str:
     ]
     for flag in _ALL:
         names = "".join(f" -{'l' if name.startswith('--') else 's'} {name.lstrip('-')}" for name in flag.names)
-        value = f" -x -a '{' '.join(flag.value.names)}'" if _has_names(flag) else " -r" if flag.value else ""
+        value = (
+            f" -x -a '{' '.join(flag.value.names)}'"
+            if _has_names(flag)
+            else " -r"
+            if flag.value and not flag.alone
+            else ""
+        )
         lines.append(f"complete -c nn{names}{value} -d '{_plain(flag.help)}'")
     return "\n".join(lines)
 

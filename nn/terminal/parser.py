@@ -130,6 +130,8 @@ def _read(argv: list[str]) -> Iterator[Read]:
             *switches, (name, equals, value) = [token.partition("=")] if token.startswith("--") else _short(token)
             yield from ((_KNOWN[switch], "", [switch]) for switch, *_ in switches)
             flag = _KNOWN.get("--" + name[2:].replace("-", "_") if name.startswith("--") else name)
+            if flag is not None and flag.alone and not equals:
+                equals, value = "=", flag.alone
             following = [] if flag is None or flag.value is None or equals or value else [*_next(tokens)]
             yield flag, value or "".join(following), [f"{name}{equals}{value}", *following]
 
@@ -163,16 +165,17 @@ def _named(read: list[Read]) -> list[Read]:
     own, places = MODES[mode], MODES[mode].words
     if len(words) > 1 + len(places):
         raise UsageError(f"unexpected argument {words[1 + len(places)]}{_too_many(mode, words, read)}")
-    if own.value and len(words) == 1:
+    has_value = own.value is not None and len(words) > 1
+    if own.value and not (has_value or own.alone):
         raise UsageError(f"--{mode} needs {own.metavar}; nn {mode} --help shows its flags")
-    values: dict[str, str] = {} if own.value else {mode: mode}
+    values: dict[str, str] = {} if has_value else {mode: own.alone or mode}
     for name, word in zip(places, words[1:], strict=False):
         values[name] = f"{values[name]},{word}" if name in values else word
     named = []
     for flag, text, tokens in read:
         if flag is not None:
             named.append((flag, text, tokens))
-        elif values and not (text is mode and own.value):
+        elif values and not (text is mode and has_value):
             name = next(iter(values))
             flag, text = _KNOWN[f"--{name}"], values.pop(name)
             named.append((flag, text, [f"{flag.long}={text}" if flag.value else flag.long]))
@@ -184,6 +187,8 @@ def _place(modes: list[str], word: str, read: list[Read]) -> str:
     name = next((name for mode in modes[:1] for name in MODES[mode].words if name not in given), None)
     if name:
         return f": did you mean --{name} {word}?"
+    if modes and MODES[modes[0]].alone:
+        return f": did you mean --{modes[0]}={word}?"
     close = None if modes else SAID.get(word) or closest(word, MODES)
     return f": did you mean nn {close}?" if close else "; nn --help shows what nn takes"
 

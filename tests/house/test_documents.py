@@ -372,7 +372,7 @@ def test_every_flag_is_in_the_contract():
     assert {*MODES, *BY_NAME} - documented == set()
 
 
-OF_NAMES = [flag for flag in FLAGS if flag.metavar == "NAME" and flag.name != "case"]
+OF_NAMES = [flag for flag in FLAGS if flag.metavar == "NAME"]
 
 
 @pytest.mark.parametrize("flag", OF_NAMES, ids=attrgetter("name"))
@@ -457,7 +457,7 @@ def test_the_json_keys_are_those_of_the_contract(task, write, folder):
 
 
 def test_the_json_keys_of_benchmarks_and_sweeps_are_those_of_the_contract(folder, datasets):
-    bench = succeed("--bench", "--case", "cc-b10", "--backend", "omp", "--json", "-q").json
+    bench = succeed("bench", "cc-b10", "--backend", "omp", "--json", "-q").json
     assert list(bench) == json_keys("bench")
     plan = datasets / "plans" / "smoke.json"
     assert list(succeed("--sweep", f"{plan}:0", "-o", "r.csv", "--json").json) == json_keys("sweep")

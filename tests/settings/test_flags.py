@@ -168,7 +168,8 @@ def test_the_command_starts_about_as_quickly_as_numpy(two, tmp_path, words, most
         ("compare a.bin -v b.bin", "--compare a.bin,b.bin --verbose"),
         ("info --layers 3,1", "--info --layers 3,1"),
         ("export m.bin -o m.c", "--export --model m.bin --output m.c"),
-        ("bench small", "--bench --case small"),
+        ("bench", "--bench"),
+        ("bench small,large -q", "--bench=small,large --quiet"),
         ("sweep plan.json -o x.csv", "--sweep plan.json --output x.csv"),
     ],
 )
