@@ -30,8 +30,8 @@ import nn
 from nn.data import kinds, loading, records
 from nn.data.column import Column
 from nn.layers import parse, to_spec
+from nn.pages.page import html_of
 from nn.study import results, solar, sweep, sweep_page
-from nn.study.page import html_of
 from nn.terminal import config, parser, tables
 from nn.utils import DataError, NnError, UsageError
 
