@@ -107,9 +107,9 @@ def load(cls, path, dtype: str | None, engine: dict):
     return _of_tensors(cls, path, *model_file.load(path), dtype, engine)
 
 
-def unpacked(cls, packed: bytes, engine: dict):
+def unpacked(cls, packed: bytes, dtype: str, engine: dict):
     """Return the network that `packed` has made a model file in memory."""
-    return _of_tensors(cls, model_file.IN_MEMORY, *model_file.unpacked(packed), None, engine)
+    return _of_tensors(cls, model_file.IN_MEMORY, *model_file.unpacked(packed), dtype, engine)
 
 
 def _of_tensors(cls, path, tensors: dict[str, np.ndarray], meta: dict, dtype: str | None, engine: dict):

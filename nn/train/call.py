@@ -27,7 +27,7 @@ from .rows import GIVEN_ROWS, ReadValidation, check_fit, fit_encoding, split_see
 from .run import Run
 from .search import SHARE
 
-OF_ENGINE = ("backend", "threads", "gpus", "distribute", "tf32", "dtype")  # the same for all networks of train_many
+OF_ENGINE = ("backend", "threads", "gpus", "distribute", "dtype")  # the same for all networks of train_many
 OF_NETWORK = ("layers", "activation", "loss", "init", "seed")
 OF_EPOCHS = (  # options that do not say what rows there are, and how they are read
     "epochs", "batch_number", "learning_rate", "optimizer", "momentum", "weight_decay", "schedule", "monitor",
@@ -166,8 +166,8 @@ def train_many(
     each, in their order.
 
     settings: of each network, by the names of the flags, `layers` and `seed` among them. shared: settings of all, also
-    backend, threads, gpus, distribute, tf32, dtype. A network has the bytes, and the metrics but for times, of the one
-    that is trained alone; that of a network whose loss is not finite is {"failed": why}. The other arguments, and what
+    backend, threads, gpus, distribute, dtype. A network has the bytes, and the metrics but for times, of the one that
+    is trained alone; that of a network whose loss is not finite is {"failed": why}. The other arguments, and what
     is raised: as of train.
     """
     if not settings:

@@ -14,6 +14,7 @@ from ..files.checkpoint import Checkpoint
 from ..files.export.formats import export
 from ..layers import IMAGE_KINDS, Layer, begins_auto, input_shape, parse
 from ..nn import Network
+from ..nn_aux import DTYPES
 from ..settings.flags import REFERENCE, check_reference_layers
 from ..test import test
 from ..test.compare import compared
@@ -78,7 +79,10 @@ def parsed(layers: str | None, of_network: dict) -> tuple[str, list[Layer]] | No
 def training_data(data, target, described, of_load: dict, of_network: dict) -> Dataset:
     """Read data for a training. target: as fit has it; described: what `parsed` returns, which says how many columns
     are inputs; of_load, of_network: settings. Raises UsageError where the layers do not fit the data."""
-    of_load = {**of_load, **{name: of_network[name] for name in ("dtype",) if name in of_network}}
+    of_load = {
+        **of_load,
+        **{name: DTYPES.get(of_network[name], of_network[name]) for name in ("dtype",) if name in of_network},
+    }
     if target is not None:
         of_load["target" if isinstance(target, (str, int)) else "y"] = target
     if of_network.get("reference"):
@@ -106,7 +110,7 @@ class Model:
 
     @classmethod
     def load(cls, path, **engine) -> Model:
-        """Return the model of a file, everything in it checked. engine: backend, threads, gpus, tf32."""
+        """Return the model of a file, everything in it checked. engine: backend, threads, gpus, dtype."""
         return cls(Network.of_file(path, **engine))
 
     def save(self, path) -> None:

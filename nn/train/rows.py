@@ -29,7 +29,7 @@ from .options import Options, without_validation
 CLIP_MARGIN = 0.1  # of the range of the training targets, that --clip leaves on either side
 MOMENT_VALUES = 1 << 22  # of targets, that are added up at once
 GIVEN_ROWS = "rows of a Dataset"  # the name of validation rows that are of no file
-OF_NETWORK = ("task", "loss", "init", "seed", "dtype", "backend", "reference", "tf32")  # settings of a model file
+OF_NETWORK = ("task", "loss", "init", "seed", "backend", "reference")  # settings of a model file
 ReadValidation = Callable[[Network], Dataset]  # reads validation rows as a network reads its data
 
 
@@ -217,8 +217,10 @@ def config_of(net, ds: Dataset, o: Options) -> dict:
         **o.config(),
         "layers": net.spec,
         **{name: getattr(net, name) for name in OF_NETWORK},
+        "dtype": net.asked_dtype,
         "target": ds.target,
-        "window": None,  # as files of earlier versions have it
+        "tf32": False,  # this and the next one as files of earlier versions have them
+        "window": None,
         **({"left_out": list(ds.left_out_places)} if ds.left_out_places else {}),
         **({"table": ds.kept_choices} if ds.kept_choices else {}),
     }
