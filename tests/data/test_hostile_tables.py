@@ -17,6 +17,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from support.command_line import ONE, on_terminal
+from support.tables import peak_of_loading
 
 import nn
 from nn.data import records
@@ -160,16 +161,6 @@ def test_half_of_a_surrogate_pair_is_written_out(tmp_path, monkeypatch):
 
 # -- small files that would fill the memory ------------------------------------------------------------------
 
-PEAK = """
-import resource, sys
-import nn
-nn.load(sys.argv[1])
-before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-try:
-    nn.load(sys.argv[2])
-except nn.utils.DataError as error:
-    print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before, error)
-"""
 SMALL = {  # content, packed or not -> what is told
     "fields.csv.gz": (b"1," * 8_000_000 + b"1\n1,2\n", "row 1: 8000001 columns, expected at most 131072"),
     "fields.csv": (b'"1",' * 4_000_000 + b"1\n1,2\n", "row 1: 4000001 columns, expected at most 131072"),
@@ -185,10 +176,8 @@ def test_a_small_file_takes_little_memory_and_time(tmp_path, name):
     text, told = SMALL[name]
     (tmp_path / name).write_bytes(gzip.compress(text, 1) if name.endswith("gz") else text)
     small = write(tmp_path / "small.csv", ["1,2,0", "3,4,1"])
-    command = [sys.executable, "-c", PEAK, small, str(tmp_path / name)]
-    ended = subprocess.run(command, capture_output=True, text=True, timeout=60, check=True)
-    peak, message = ended.stdout.split(" ", 1)
-    assert told in message and int(peak) < 200_000  # kB, a dozen of the file's longest line
+    peak, message = peak_of_loading(tmp_path / name, small)
+    assert told in message and peak < 200_000 << 10  # a dozen of the file's longest line
 
 
 def test_the_time_for_many_columns_grows_with_their_number(tmp_path):

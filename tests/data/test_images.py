@@ -8,7 +8,6 @@ import logging
 import mmap
 import os
 import struct
-import subprocess
 import sys
 import zipfile
 
@@ -17,6 +16,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from support.effort import examples
+from support.tables import peak_of_loading
 
 from nn.data import records
 from nn.ds import load
@@ -422,26 +422,12 @@ def test_cifar(shared):
     assert ds.y[:10].tolist() == [3, 8, 8, 0, 6, 6, 1, 6, 3, 1]
 
 
-MEMORY = """
-import resource, sys
-from nn.data import records
-from nn.ds import load
-unit = 1 if sys.platform == "darwin" else 1024
-load(sys.argv[1])
-before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-ds = load(sys.argv[2])
-print((resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) * unit)
-"""
-
-
 def test_images_take_little_more_memory_than_their_own_bytes(write):
     write("small-labels", idx(LABELS))
     write("large-labels", idx(np.zeros(40_000, np.uint8)))
     small = write("small-images", idx(PIXELS))
     large = write("large-images", idx(np.ones((40_000, 28, 28), np.uint8)))
-    command = [sys.executable, "-c", MEMORY, small, large]
-    peak = subprocess.run(command, capture_output=True, text=True, check=True).stdout
-    assert int(peak) < 1.3 * 40_000 * 28 * 28
+    assert peak_of_loading(large, small)[0] < 1.3 * 40_000 * 28 * 28
 
 
 def test_an_image_that_does_not_fit_the_memory_is_named_before_it_is_unpacked(tmp_path, monkeypatch):
