@@ -62,12 +62,12 @@ def as_frame(columns: dict[str, list], form: str):
     return pytest.importorskip("pandas").DataFrame(columns) if form == "pandas" else columns
 
 
-def failure(path, error=DataError, **flags):
-    """The message of the error that loading must end in: one line that names the file."""
+def failure(path, error=DataError, names=None, **flags):
+    """The message of the error that loading must end in: one line that names the file, or `names`."""
     with pytest.raises(error) as caught:
         load(path, **flags)
     message = str(caught.value)
-    assert "\n" not in message and message.startswith(str(path))
+    assert "\n" not in message and message.startswith(str(names or path))
     return message
 
 
@@ -116,3 +116,14 @@ def peak_of_loading(path, small) -> tuple[int, str]:
     done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=60, env=environment())
     peak, _, message = done.stdout.partition(" ")
     return int(peak), message
+
+
+def is_mapped(array) -> bool:
+    """Whether an array lies in a file, as the system's list of this process's memory has it."""
+    at = array.__array_interface__["data"][0]
+    with open("/proc/self/maps") as file:
+        for line in file:
+            first, last = (int(number, 16) for number in line.split()[0].split("-"))
+            if first <= at < last:
+                return line.split()[4] != "0"  # the number of the file
+    return False
