@@ -20,7 +20,7 @@ from nn.terminal.tables import table
 from nn.utils import NnError, UsageError, default_threads, processor_name, say
 
 from .compare import Side, compare
-from .sides import PEERS, PEERS_ON_GPU
+from .sides import PEERS
 
 
 def main(
@@ -42,7 +42,7 @@ def main(
 
             result, show = measure(against, cases or [], threads, rounds, backend=backend), report
         else:
-            chosen, libraries = _cases(cases or [], backend), _names(peers, backend)
+            chosen, libraries = _cases(cases or [], backend), _names(peers)
             result, show = _comparison(chosen, libraries, threads, seconds, backend), _report
     except NnError as failure:
         say(f"bench: {failure}")
@@ -58,8 +58,8 @@ def _cases(names: list[str], backend: str) -> list:
     return [case for case in select(names) if backend == "omp" or not isinstance(case, Product)]
 
 
-def _names(peers: str, backend: str) -> list[str]:
-    names = [name for name in peers.split(",") if name] or (PEERS if backend == "omp" else PEERS_ON_GPU)
+def _names(peers: str) -> list[str]:
+    names = [name for name in peers.split(",") if name] or PEERS
     for name in names:
         if name not in PEERS:
             raise UsageError(f"--peers {name}: there are {', '.join(PEERS)}")

@@ -380,49 +380,5 @@ class Jax:
         return timed(call), np.concatenate(call())[checked_rows(case.rows)], {}
 
 
-class Sklearn:
-    """scikit-learn's multi-layer perceptron, where it can be the same network: it tells no gradients."""
-
-    name = "sklearn"
-
-    def __init__(self, backend: str = "omp"):
-        import sklearn
-
-        self.version = sklearn.__version__
-
-    def start(self, case):
-        if isinstance(case, Product) or not self.comparable(net := case.model.network(case.dtype)):
-            return None
-        from sklearn.neural_network import MLPClassifier, MLPRegressor
-
-        layers = net.layers
-        kind = MLPRegressor if net.task == "regression" else MLPClassifier
-        training = isinstance(case, TrainStepCase)
-        mlp = kind(
-            hidden_layer_sizes=[layer.outputs for layer in layers[:-1]],
-            activation={"sigmoid": "logistic"}.get(layers[0].activation, layers[0].activation),
-            solver=case.optimizer if training else "adam",
-            learning_rate_init=case.learning_rate if training else 0.001,
-            batch_size=case.batch if training else 200,
-            momentum=0,
-            alpha=0,
-        )
-        x, y = case.data() if training else case.model.data(case.rows, case.dtype)
-        y, few = y.ravel(), slice(0, 200)
-        classes = {} if net.task == "regression" else {"classes": np.arange(max(2, net.outputs))}
-        if training:
-            mlp.partial_fit(x, y, **classes)
-            return epoch_timer(lambda: mlp.partial_fit(x, y), case.batches), None, {}
-        mlp.set_params(batch_size=min(len(x), 200)).partial_fit(x[few], y[few], **classes)
-        return timed(lambda: mlp.predict(x)), None, {}
-
-    def comparable(self, net) -> bool:
-        """Dense layers, one activation for all hidden ones, one output or softmax."""
-        hidden = {layer.activation for layer in net.layers[:-1]}
-        output = {"regression": "linear", "binary": "sigmoid", "multiclass": "softmax"}[net.task]
-        dense = all(layer.kind == "dense" for layer in net.layers)
-        return dense and len(hidden) == 1 and net.layers[-1].activation == output
-
-
-SIDES = {side.name: side for side in (Nn, Torch, Jax, Sklearn)}
-PEERS, PEERS_ON_GPU = [name for name in SIDES if name != "nn"], ["torch", "jax"]
+SIDES = {side.name: side for side in (Nn, Torch, Jax)}
+PEERS = [name for name in SIDES if name != "nn"]

@@ -19,6 +19,7 @@ from support.command_line import environment, position, run, start, succeed, wri
 from support.people import as_csv as as_mixed_csv
 from support.people import people
 from support.streams import LAYERS, ROWS, SAME, alone, as_csv, numbered_table
+from support.tables import is_mapped
 
 import nn
 from nn.core import random
@@ -38,17 +39,6 @@ def folder(folder, table_files):
 
 
 # ---------------------------------------------------------------- arrays in files
-
-
-def is_mapped(array: np.ndarray) -> bool:
-    """Whether an array lies in a file, as the system's list of this process's memory has it."""
-    at = array.__array_interface__["data"][0]
-    with open("/proc/self/maps") as file:
-        for line in file:
-            first, last = (int(number, 16) for number in line.split()[0].split("-"))
-            if first <= at < last:
-                return line.split()[4] != "0"  # the number of the file
-    return False
 
 
 def test_arrays_beyond_the_limit_are_in_files_without_a_name(tmp_path):

@@ -9,7 +9,8 @@ import io
 import numpy as np
 import pytest
 from support.command_line import run, succeed
-from support.table_formats import pd, write_database
+from support.table_formats import pd
+from support.tables import as_frame, csv_of, saved
 
 import nn
 
@@ -17,7 +18,7 @@ ROWS = 120
 QUICK = ("--networks", 1, "--epochs", 2, "--batch_number", 16, "-q")
 TARGETS = {"regression": "price", "binary": "sold", "multiclass": "kind"}
 FILES = ["csv", "parquet", "db"]
-FRAMES = ["pandas", "arrow", "dictionary", "list"]
+FRAMES = ["pandas", "arrow", "columns", "rows"]
 
 
 def house_table(task: str, rows: int = ROWS, seed: int = 0) -> dict[str, list]:
@@ -46,36 +47,6 @@ def in_order(columns: dict, *names: str) -> dict:
 
 def renamed(columns: dict, name: str, other: str) -> dict:
     return {other if known == name else known: values for known, values in columns.items()}
-
-
-def as_csv(names, columns) -> str:
-    """The text of a CSV file; names may come twice. None: no header."""
-    file = io.StringIO()
-    csv.writer(file, lineterminator="\n").writerows([*([] if names is None else [names]), *zip(*columns, strict=True)])
-    return file.getvalue()
-
-
-def saved(columns: dict, path: str) -> str:
-    """Write the columns in the format of the suffix; return the path."""
-    suffix = path.split(".", 1)[1]
-    text = as_csv(columns, columns.values())
-    if suffix == "csv":
-        with open(path, "w") as file:
-            file.write(text)
-    elif suffix == "db":
-        write_database(pd.DataFrame(columns), path)
-    else:
-        getattr(pd.DataFrame(columns), f"to_{suffix}")(path)
-    return path
-
-
-def as_frame(columns: dict, form: str):
-    """The columns as Python has them."""
-    if form == "arrow":
-        return pytest.importorskip("pyarrow").table(columns)
-    if form == "list":
-        return [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
-    return pd.DataFrame(columns) if form == "pandas" else columns
 
 
 def predicted(dataset: str, *flags) -> tuple[list[str], list[list[str]]]:
@@ -231,8 +202,8 @@ def test_columns_without_names_are_found_by_their_places(folder):
     names = ["a", "b", "c", "y"]
     files = {"named": names, "plain": None}
     for file, header in files.items():
-        (folder / f"{file}.csv").write_text(as_csv(header, columns))
-        (folder / f"{file}_new.csv").write_text(as_csv(header and header[:3], columns[:3]))
+        (folder / f"{file}.csv").write_text(csv_of(header, columns))
+        (folder / f"{file}_new.csv").write_text(csv_of(header and header[:3], columns[:3]))
     np.save("plain.npy", np.array(columns).T)
     np.save("plain_new.npy", np.array(columns[:3]).T)
     for file in files:
@@ -288,7 +259,7 @@ def write_pairs(layout: str) -> None:
     for own in "yf":
         for seed, file in enumerate([f"{own}.csv", f"{own}_new.csv"]):
             with open(file, "w") as text:
-                text.write(as_csv(*pair_table(layout, own, seed)))
+                text.write(csv_of(*pair_table(layout, own, seed)))
 
 
 def of_both(*flags) -> dict:
@@ -349,7 +320,7 @@ def test_a_frame_with_two_columns_of_one_name_is_read_as_its_file(layout, form):
 def test_two_columns_of_the_targets_name_elsewhere_are_refused_and_named(layout, folder):
     trained("y.csv", "--target", layout.index("t"))
     other = ELSEWHERE[layout]
-    (folder / "other.csv").write_text(as_csv(*pair_table(other, "y", 1)))
+    (folder / "other.csv").write_text(csv_of(*pair_table(other, "y", 1)))
     places = ", ".join(str(place) for place, letter in enumerate(other) if letter != "b")
     for mode in ("--test", "--predict"):
         refused = run(mode, "--model", "m.bin", "--dataset", "other.csv")
@@ -366,7 +337,7 @@ def test_an_input_of_the_targets_name_is_no_target(layout, folder):
     trained("y.csv", "--target", layout.index("t"))
     header, rows = predicted("y_new.csv")
     for inputs in ("nb", "bn"):
-        (folder / "inputs.csv").write_text(as_csv(*pair_table(inputs, "y", 1)))
+        (folder / "inputs.csv").write_text(csv_of(*pair_table(inputs, "y", 1)))
         assert predicted("inputs.csv") == (header[:-1], [row[:-1] for row in rows])
         refused = run("--test", "--model", "m.bin", "--dataset", "inputs.csv")
         assert refused.code == 65 and "no column y besides the inputs, expected" in refused.err
@@ -376,12 +347,12 @@ def test_two_targets_of_one_name_are_two(folder):
     """Each is judged by its own column."""
     names, columns = pair_table("bnt", "y")
     for file, header in (("y", names), ("f", ["b", "u", "v"])):
-        (folder / f"{file}.csv").write_text(as_csv(header, columns))
+        (folder / f"{file}.csv").write_text(csv_of(header, columns))
     found = []
     for file in "yf":
         trained(f"{file}.csv", "--target", "1,2", "--task", "regression")
         found.append((figures()["rmse"], figures("--dataset", f"{file}.csv")["rmse"], predicted(f"{file}.csv")[1]))
     assert found[0] == found[1]
-    (folder / "other.csv").write_text(as_csv([*names[1:], "b"], [*columns[1:], columns[0]]))
+    (folder / "other.csv").write_text(csv_of([*names[1:], "b"], [*columns[1:], columns[0]]))
     refused = run("--test", "--model", "m.bin", "--dataset", "other.csv")
     assert refused.code == 65

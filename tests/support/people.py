@@ -3,6 +3,7 @@
 import numpy as np
 
 from support.command_line import ONE, succeed
+from support.tables import csv_of
 
 ROWS = 240
 
@@ -27,7 +28,7 @@ def people(count: int = ROWS, seed: int = 0) -> dict[str, list[str]]:
 
 def as_csv(columns: dict[str, list[str]], names=None) -> str:
     names = list(columns) if names is None else names
-    return "\n".join([",".join(names), *map(",".join, zip(*(columns[name] for name in names), strict=True))]) + "\n"
+    return csv_of(names, [columns[name] for name in names])
 
 
 def train_on_people(folder) -> dict:
