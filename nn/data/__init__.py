@@ -23,12 +23,11 @@
     encoding.py      columns -> inputs of a network: an encoder for each kind of column, and what the training rows
                      tell it
     scaling.py       inputs that are plain numbers, scaled
-    records.py       arrays of rows in memory or, where it has no room for them, in mapped files, which a checkpoint
-                     keeps; the --memory budget
+    records.py       arrays of rows in memory or, where it has no room for them, in mapped files; the --memory budget
     splits.py        which rows are trained on
 
 To add a kind of column or a file format: docs/developing.md, «To add».
 
-Imports: utils, nn_aux, core, layers, settings. Imported by: files, ds, nn, watch, test, train, terminal, study,
+Imports: utils, nn_aux, core, layers, settings. Imported by: files, ds, nn, test, train, terminal, study,
 commands.
 """

@@ -26,7 +26,7 @@ from .formats import FORMATS, recognise
 from .frames import open_frame, targets_in
 from .kinds import NUMBER, Kind, decide, kind_of, split_names
 from .lookup import column_mismatch, columns_asked_for, find_places
-from .source import absolute, are_there, without_secrets
+from .source import absolute, are_there
 from .splits import split_rows
 from .targets import dataset_of, now_among, targets_of
 
@@ -59,8 +59,7 @@ def _loaded(path, schema: Schema, labelled: bool, y) -> Dataset:
         known, files = recognise(path)
         if known.arrays:
             return _of_arrays(known.arrays(files[0], schema.dtype, labelled), path, schema)
-        shown = without_secrets(path) if "://" in path else path
-        source, recorded = known.table(files, shown, schema), absolute(path)
+        source, recorded = known.table(files, path, schema), absolute(path)
     places = find_places(source, schema, labelled)
     table, unlabelled = source.read(_wanted(places, schema)), 0
     if "group" in places.roles:
