@@ -87,7 +87,9 @@ class CsvSource:
             if head.names and not first.names:
                 raise DataError(f"{head.path}: a header, expected none as in {first.path}; remove it, or add one there")
             check_same_columns(head.path, head.names or [], first.path, first.names or [])
-        self._agree_on_point(next((head.point for head in self._heads if head.point), None))
+        point = next((head.point for head in self._heads if head.point), ".")
+        for head in self._heads:  # a file whose first numbers have no decimals is read as the others
+            head.point = head.point or point
 
     def read(self, wanted: Wanted) -> Table:
         """Return all rows. Raises DataError for rows that are no rows of this table."""
@@ -105,13 +107,12 @@ class CsvSource:
         }
         if texts:
             columns |= self._rows(replace(stored, reads=dict.fromkeys(sorted(texts), "text"))).columns
-        if self._head.separator == ";" and self._has_late_comma(columns, guessed, rows.spans):
-            self._agree_on_point(",")
-            return self._table(wanted)
+        if self._head.separator == ";":
+            self._check_decimals(columns, guessed, rows.spans)
         for place in guessed:
             if columns[place].reads == "text":
                 least = 1.0 if place in wanted.pure else MOSTLY
-                columns[place] = settled(columns[place], None, self._head.point or ".", least)
+                columns[place] = settled(columns[place], None, self._head.point, least)
             elif not columns[place].odd and columns[place].low > columns[place].high:
                 columns[place] = Column("text", np.full(rows.count, -1, np.int32))  # gaps only
         columns = dict(sorted(columns.items()))
@@ -149,21 +150,14 @@ class CsvSource:
             table.number_places = places
         return table
 
-    def _agree_on_point(self, point: str | None) -> None:
-        """Let files whose first numbers have no decimals be read with the same point or comma as the others."""
-        for head in self._heads:
-            head.point = head.point or point
-
-    def _has_late_comma(self, columns: dict[int, Column], guessed: list[int], spans: list[Span]) -> bool:
-        """Return whether a decimal comma stands where the first rows have no decimals. Raises DataError for one among
-        decimal points, or the other way round."""
+    def _check_decimals(self, columns: dict[int, Column], guessed: list[int], spans: list[Span]) -> None:
+        """Raise DataError for a decimal comma where the first numbers with decimals have a point, or the other way
+        round."""
         head = self._head
         for place, column in columns.items():
-            word = _other_number(column.odd or (column.words if place in guessed else []), head.point or ".")
+            word = _other_number(column.odd or (column.words if place in guessed else []), head.point)
             if word is None:
                 continue
-            if not head.point:
-                return True
             codes = column.values
             first = column.odd[word].first if column.odd else int(np.argmax(codes == column.words.index(word)))
             row, name = Table({}, codes, [], spans).row(first), "comma" if head.point == "," else "point"
@@ -171,7 +165,6 @@ class CsvSource:
                 f'{self.path}, {row}, {head.column(place)}: found "{shortened(word)}", expected a decimal {name} '
                 f"as in the other numbers; write all numbers one way"
             )
-        return False
 
     # -- rows ------------------------------------------------------------------------------------------------
 

@@ -36,8 +36,7 @@ from .written import DIGIT
 _MOST_TOLD = 20  # columns in a message
 _EXAMPLES = 3  # of odd words in a remark
 _LOOK_ROWS = 1000  # which rule out nearly all columns
-_MOST_COLUMNS = 200  # of which sums are looked for
-_EXACT = 1e-5  # of the largest target, that a sum of float32 may be off
+_EXACT = 1e-5  # of the largest target, that float32 may be off
 _FREQUENT = 0.005  # share of the rows whose number may stand for a gap
 _ENOUGH = 10  # fields, none of which is a number, that show a column to be another one than a model's
 
@@ -244,7 +243,7 @@ def remarks_on(ds: Dataset) -> list[str]:
     if ds.x.ndim != 2 or ds.x.dtype == np.uint8 or len(ds.x) < 4 * RARE:
         return []
     columns = columns_of_numbers(ds.x) if isinstance(ds.x, np.ndarray) else ds.x.columns
-    given_away = [] if ds.y is None else _copies(ds, columns) if ds.classes is not None else _sums(ds, columns)
+    given_away = [] if ds.y is None else _copies(ds, columns)
     return given_away + [line for place, column in enumerate(columns) for line in _stand_ins(ds, place, column)]
 
 
@@ -253,22 +252,16 @@ def _name(ds: Dataset, place: int) -> str:
 
 
 def _copies(ds: Dataset, columns) -> list[str]:
-    """Return a remark for each column that alone tells the classes of all rows: a copy of the target, or known only
-    after it. A network would learn nothing else."""
-    looks = slice(_LOOK_ROWS), slice(None)
-    found = [place for place, one in enumerate(columns) if all(_tells(one, ds.y, rows) for rows in looks)]
-    return [_leave_out(ds, [place]) for place in found]
-
-
-def _leave_out(ds: Dataset, places: list[int]) -> str:
-    names, target = [_name(ds, place) for place in places], ds.targets[0] if ds.targets else "the target"
-    told, them, they = f"column {names[0]} alone tells", "it", "it is"
-    if len(names) > 1:
-        told, them, they = f"columns {' + '.join(names)} tell", "them", "they are"
-    return (
-        f"{told} {target} of all {len(ds.x)} rows: leave {them} out "
-        f"(--drop {shlex.quote(','.join(map(in_a_list, names)))}) unless {they} known beforehand"
-    )
+    """Return a remark for each column that alone tells the target of all rows: a copy of it, or known only after it. A
+    network would learn nothing else."""
+    tells, looks = _tells if ds.classes is not None else _is_target, (slice(_LOOK_ROWS), slice(None))
+    found = [place for place, one in enumerate(columns) if all(tells(one, ds.y, rows) for rows in looks)]
+    target = ds.targets[0] if ds.targets else "the target"
+    return [
+        f"column {name} alone tells {target} of all {len(ds.x)} rows: leave it out (--drop "
+        f"{shlex.quote(in_a_list(name))}) unless it is known beforehand"
+        for name in (_name(ds, place) for place in found)
+    ]
 
 
 def _tells(column: Column, y: np.ndarray, rows: slice) -> bool:
@@ -290,30 +283,14 @@ def _tells(column: Column, y: np.ndarray, rows: slice) -> bool:
     return bool(no.max() < yes.min() or yes.max() < no.min())  # never with a gap, which is nan
 
 
-def _sums(ds: Dataset, columns) -> list[str]:
-    """Return a remark if the numbers of the target are a column, in any unit, or a sum or difference of columns."""
-    places = [place for place, column in enumerate(columns) if column.reads == "number"]
-    some, least = slice(_LOOK_ROWS), 2 * len(places)
-    if ds.y.shape[1] != 1 or not 0 < len(places) <= _MOST_COLUMNS or len(ds.y[some]) < least or not np.ptp(ds.y[some]):
-        return []
-
-    def columns_and_one(places: list[int], rows: slice) -> np.ndarray:
-        return np.column_stack([*(columns[place].values[rows] for place in places), np.ones(len(ds.y[rows]))])
-
-    x = columns_and_one(places, some)
-    if not np.isfinite(x).all():
-        return []
-    scale = np.abs(x).max(axis=0) + (x == 0).all(axis=0)
-    *factors, constant = np.linalg.lstsq(x / scale, ds.y[some, 0].astype(np.float64), rcond=None)[0] / scale
-    parts = {place: factor for place, factor in zip(places, factors, strict=True) if abs(factor) > _EXACT}
-    if not parts or (len(parts) > 1 and any(abs(abs(factor) - 1) > 1e-3 for factor in parts.values())):
-        return []
-    for rows in (some, slice(None)):
-        y = ds.y[rows, 0].astype(np.float64)
-        off = np.abs(columns_and_one([*parts], rows) @ [*parts.values(), constant] - y).max()
-        if not off <= 2 * _EXACT * np.abs(y).max():  # a gap is nan
-            return []
-    return [_leave_out(ds, [*parts])]
+@np.errstate(over="ignore", invalid="ignore")  # of numbers that are too large it is not told
+def _is_target(column: Column, y: np.ndarray, rows: slice) -> bool:
+    """Return whether the numbers of the target in these rows are those of a column, in any unit."""
+    if column.reads != "number" or y.shape[1] != 1 or not np.ptp(y[rows]) or not np.ptp(column.values[rows]) > 0:
+        return False
+    x, y = column.values[rows].astype(np.float64), y[rows, 0].astype(np.float64)
+    x, own = x - x.mean(), y - y.mean()
+    return bool(np.abs(own - (x @ own) / (x @ x) * x).max() <= 2 * _EXACT * np.abs(y).max())  # never with a gap
 
 
 def _stand_ins(ds: Dataset, place: int, column: Column) -> list[str]:

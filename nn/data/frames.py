@@ -23,15 +23,15 @@ def open_frame(frame, *, y=None) -> TypedSource | None:
     """Return the table that a data frame, array (rows, columns), dictionary of columns or list of rows that are
     dictionaries is; None for anything else.
 
-    y: targets of its rows, which become the last columns: (rows,), (rows, targets) or a
+    y: targets of its rows, which become the columns behind its `features`: (rows,), (rows, targets) or a
     frame. Raises DataError if there are more or fewer of them than rows.
     """
     columns = _columns_of(frame)
     if columns is None:
         return None
-    if y is not None:
-        columns = _beside(columns, _columns_of(_two_axes(y)))
-    return TypedSource([columns], "the data frame")
+    source = TypedSource([columns if y is None else _beside(columns, _columns_of(_two_axes(y)))], "the data frame")
+    source.features = columns.width
+    return source
 
 
 def _opened(rows: int, width: int, names: list[str] | None, block: Callable[[int], Column]) -> Opened:
@@ -104,11 +104,6 @@ def _two_axes(y):
         return y
     array = np.atleast_1d(y if isinstance(y, np.ma.MaskedArray) else np.asarray(y))
     return array.reshape(len(array), -1)
-
-
-def targets_in(y) -> int:
-    """Return the number of targets of a row."""
-    return _columns_of(_two_axes(y)).width
 
 
 def _beside(frame: Opened, targets: Opened) -> Opened:

@@ -23,7 +23,7 @@ from .dataset import Dataset, Places, Schema, TableRows, columns_digest, name_of
 from .encoding import ColumnEncoder
 from .fields import odd_remarks, remarks_on, role_values, without_unlabelled
 from .formats import FORMATS, recognise
-from .frames import open_frame, targets_in
+from .frames import open_frame
 from .kinds import NUMBER, Kind, decide, kind_of, split_names
 from .lookup import column_mismatch, columns_asked_for, find_places
 from .source import absolute, are_there
@@ -44,7 +44,10 @@ def load(path, schema: Schema, *, labelled: bool = True, memory: int | None = No
 def _loaded(path, schema: Schema, labelled: bool, y) -> Dataset:
     source = None if isinstance(path, str) else open_frame(path, y=y)
     if source is not None:
-        schema, recorded = schema if y is None else _beside(schema, source, source.width - targets_in(y)), source.path
+        recorded, places = source.path, range(source.features, source.width)
+        if y is not None:
+            is_last = len(places) == 1 and not schema.of_model
+            schema = replace(schema, target=None if is_last else ",".join(map(str, places)))
     elif isinstance(path, np.ndarray) and path.ndim in (3, 4) and (y is not None or not labelled):
         return _of_arrays(images_of(path, y, schema.dtype), None, schema)
     elif y is not None:
@@ -69,13 +72,6 @@ def _loaded(path, schema: Schema, labelled: bool, y) -> Dataset:
         table, unlabelled = without_unlabelled(source, table, places)
     has_targets = bool(places.targets) and (labelled or not _any_gap(table, places.targets))
     return _dataset(source, table, places, schema, has_targets, path=recorded, unlabelled=unlabelled)
-
-
-def _beside(schema: Schema, frame: TableSource, first: int) -> Schema:
-    """Return the schema of a frame whose targets stand behind its first columns."""
-    if frame.width == first + 1 and not schema.of_model:
-        return replace(schema, target=None)
-    return replace(schema, target=",".join(map(str, range(first, frame.width))))
 
 
 def _wanted(places: Places, schema: Schema) -> Wanted:

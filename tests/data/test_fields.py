@@ -18,12 +18,10 @@ def remarks(target, **columns) -> list[str]:
 @pytest.mark.parametrize(
     "target, told",
     [
-        (CASUAL + REGISTERED, "columns a + b tell y of all 600 rows: leave them out (--drop a,b)"),
-        (CASUAL - REGISTERED, "columns a + b tell y"),
         (2.54 * CASUAL + 3, "column a alone tells y of all 600 rows: leave it out (--drop a) unless it is known"),
-        (CASUAL + REGISTERED + 0.01 * NOISE, None),
+        (CASUAL + 0.01 * NOISE, None),
         (CASUAL + 2 * REGISTERED, None),  # a law to be learned
-        (CASUAL + REGISTERED + (np.arange(ROWS) == ROWS - 1), None),
+        (2.54 * CASUAL + (np.arange(ROWS) == ROWS - 1), None),
     ],
 )
 def test_columns_that_are_the_target_are_told(target, told):
