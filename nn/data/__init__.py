@@ -4,10 +4,11 @@
     formats, source  lookup, a      kinds,          loading, fields, encoding,
                      TableSource    targets         dataset          encoders, records
 
-    column.py        the one form of a table, Column and Table; TableSource: what a format offers, Wanted: what is read
+    column.py        the one form of a table, Column and Table; Wanted: what is read
     loading.py       goes the whole way, behind the door ds.py; the same with the columns of a model
     formats.py       FORMATS: how a file is recognised, and what reads it, or what to do instead
-    source.py        the bytes of files, also of those that lie elsewhere, and standard input
+    source.py        the bytes of files, also of those that lie elsewhere, and standard input; what a format offers,
+                     TableSource
     csv_table.py     CSV: csv_head.py the first lines, and whether the first of them is a header; the rows, in C, those
                      of a large file by threads
     typed.py         formats of typed columns: from blocks, rows of one column, to a Table. arrow.py: Parquet, Arrow,

@@ -10,7 +10,6 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from functools import partial
 
@@ -46,7 +45,7 @@ from .csv_head import (
 )
 from .dataset import Schema
 from .records import new_rows
-from .source import BLOCK, Files, check_same_columns, local, read_blocks
+from .source import BLOCK, Files, TableSource, check_same_columns, local, read_blocks
 from .typed import joined
 
 ffi, lib = extension("seq")
@@ -69,8 +68,8 @@ _ROLES = {  # what a column reads, and whether it is exact or raw -> its role in
 # -- a table -------------------------------------------------------------------------------------------------
 
 
-class CsvSource:
-    """The column.TableSource of CSV.
+class CsvSource(TableSource):
+    """The table of CSV files.
 
     The columns are those of the first file's header. A further file may have no header: some programs cut one file
     into several without repeating it.
@@ -90,10 +89,6 @@ class CsvSource:
         point = next((head.point for head in self._heads if head.point), ".")
         for head in self._heads:  # a file whose first numbers have no decimals is read as the others
             head.point = head.point or point
-
-    def read(self, wanted: Wanted) -> Table:
-        """Return all rows. Raises DataError for rows that are no rows of this table."""
-        return self.files.read_with(lambda: self._table(wanted))
 
     def _table(self, wanted: Wanted) -> Table:
         stored = self._stored(wanted)
@@ -172,17 +167,15 @@ class CsvSource:
         """Return all rows, of one large file that is not packed by several threads."""
         head, several = self._head, len(self._heads) > 1
         is_plain = not (several or head.is_gzip or head.ends_in_cr)
-        with open(local(head.path), "rb", buffering=0) if is_plain else nullcontext() as file:
-            size = file and os.fstat(file.fileno()).st_size
-            if file and (rows := _read_pieces(head, stored, file.fileno(), size)):
-                return rows
-            reader = CsvReader(head, stored, size and head.rows_in(size), several)
-            for number, head in enumerate(self._heads):
-                if number:
-                    reader.begin(head)
-                blocks = _blocks(file.fileno(), 0, size, []) if file else read_blocks(head.path)
-                blocks = (block.replace(b"\r", b"\n") for block in blocks) if head.ends_in_cr else blocks
-                reader.read_blocks([head.text] if head.is_all else blocks)
+        size = os.path.getsize(local(head.path)) if is_plain else 0
+        if size and (rows := _read_pieces(head, stored, size)):
+            return rows
+        reader = CsvReader(head, stored, size and head.rows_in(size), several)
+        for number, head in enumerate(self._heads):
+            if number:
+                reader.begin(head)
+            blocks = [head.text] if head.is_all else read_blocks(head.path)
+            reader.read_blocks((block.replace(b"\r", b"\n") for block in blocks) if head.ends_in_cr else blocks)
         return reader.taken()
 
 
@@ -373,18 +366,9 @@ class CsvReader:
 
     def read(self, text: bytes, is_end: bool = False) -> None:
         """Take in the next bytes of the file. is_end: the last line is whole."""
-        at = 0
-        if self._rest:  # of the text only a line that goes over its beginning is copied
-            at = text.find(b"\n") + 1 or len(text)
-            self._take_in(self._rest + text[:at], 0, is_end)
-            if self._rest:
-                text, at = self._rest + text[at:], 0
-        self._take_in(text, at, is_end)
-
-    def _take_in(self, text: bytes, at: int, is_end: bool) -> None:
-        csv, stop = self._csv, len(text) if is_end else text.rfind(b"\n") + 1
-        if csv.line == 0 < csv.first_line and text[:3] == BYTE_ORDER_MARK:
-            at = min(3, stop)
+        text, csv = self._rest + text, self._csv
+        stop = len(text) if is_end else text.rfind(b"\n") + 1
+        at = min(3, stop) if csv.line == 0 < csv.first_line and text[:3] == BYTE_ORDER_MARK else 0
         buffer = ffi.from_buffer(text)
         while (result := lib.csv_read(csv, buffer + at, stop - at)) not in (lib.CSV_OK, lib.CSV_OPEN):
             if result == lib.CSV_FULL:
@@ -446,28 +430,29 @@ class CsvReader:
 # -- one file ------------------------------------------------------------------------------------------------
 
 
-def _blocks(file: int, start: int, stop: int, failures: list[bool]) -> Iterator[bytes]:
-    """Yield the bytes [start, stop) of an open file, fewer where it has become shorter or another piece has failed."""
-    while start < stop and not failures and (block := os.pread(file, min(BLOCK, stop - start), start)):
-        start += len(block)
-        yield block
-
-
-def _read_pieces(head: Head, wanted: Wanted, file: int, size: int) -> Rows | None:
-    """Return all rows of an open file, read by a thread a piece; None if that cannot be done, or is not worth it."""
-    pieces = min(default_threads(), size // _PIECE_BYTES)
-    starts = [piece * size // pieces for piece in range(1, pieces)]
-    ends = [(at, os.pread(file, BLOCK, at).find(b"\n") + 1) for at in starts]
-    cuts = sorted({0, size, *(at + behind for at, behind in ends if behind)})
+def _read_pieces(head: Head, wanted: Wanted, size: int) -> Rows | None:
+    """Return all rows of a file, read by a thread a piece; None if that cannot be done, or is not worth it."""
+    pieces, cuts, failures = min(default_threads(), size // _PIECE_BYTES), {0, size}, []
+    with open(local(head.path), "rb") as file:
+        for piece in range(1, pieces):
+            file.seek(piece * size // pieces)
+            if file.readline(BLOCK).endswith(b"\n"):
+                cuts.add(file.tell())
+    cuts = sorted(cuts)
     if len(cuts) < 3:
         return None
-    failures: list[bool] = []
+
+    def blocks(at: int, stop: int) -> Iterator[bytes]:  # fewer where the file has become shorter or a piece has failed
+        with open(local(head.path), "rb", buffering=0) as file:
+            file.seek(at)
+            while not failures and (block := file.read(min(BLOCK, stop - file.tell()))):
+                yield block
 
     def read(start: int, stop: int) -> CsvReader:
         room = stop - start if start else cuts[-1]  # the rows of all pieces will stand behind those of the first
         reader = CsvReader(replace(head, first_line=0) if start else head, wanted, head.rows_in(room))
         try:
-            reader.read_blocks(_blocks(file, start, stop, failures))
+            reader.read_blocks(blocks(start, stop))
         except DataError:
             failures.append(True)  # not the error, whose frames would hold the reader
         return reader

@@ -175,19 +175,6 @@ class TableRows:
         return sum(column.values.nbytes for column in self.columns)
 
 
-class _Digest:
-    """The attribute Dataset.sha256: that of Files becomes a text when it is first asked for."""
-
-    def __get__(self, ds: Dataset | None, owner: type) -> str | None:
-        if ds is None:
-            return None  # the default
-        digest = vars(ds)["sha256"]
-        return digest.sha256 if isinstance(digest, Files) else digest
-
-    def __set__(self, ds: Dataset, digest: str | Files | None) -> None:
-        vars(ds)["sha256"] = digest
-
-
 @dataclass
 class Dataset:
     """Rows of inputs with the targets that a network should give for them.
@@ -201,8 +188,7 @@ class Dataset:
     target: the target column as it was asked for; None: the last.
     now: for a series whose targets lie ahead: for each target the index (into a flattened row of x) of its value
        now. In CSV files the column NAME is the now of the target column NAME_in_60s.
-    sha256: of the bytes that determine the data; of one file, that file's. It may be taken when it is first asked for;
-       None if the file has been written to since it was read, or there is none.
+    digest: sha256, or the files of which it is taken when it is first asked for.
     weights: float64 (rows,), 0 or above: a row of weight 2 is as good as the row twice, in training and in a test.
     written: how the numbers of y were written in their file; None: plainly.
     groups: (rows,), which become int64 codes; the rows of a group stay together in every split.
@@ -221,7 +207,7 @@ class Dataset:
     columns: list[str] | None = None
     targets: list[str] | None = None
     path: str | None = None
-    sha256: str | None = _Digest()
+    digest: str | Files | None = None
     target: str | int | None = None
     now: list[int] | None = None
     written: WrittenNumbers | None = None
@@ -273,6 +259,12 @@ class Dataset:
                 raise DataError(f"{name_of(self)}: --{name.removesuffix('s')}: {found}")
 
     @property
+    def sha256(self) -> str | None:
+        """The SHA-256 of the bytes that determine the data; of one file, that file's. None if the file has been written
+        to since it was read, or there is none."""
+        return self.digest.sha256 if isinstance(self.digest, Files) else self.digest
+
+    @property
     def rows(self) -> int:
         return len(self.x)
 
@@ -306,7 +298,7 @@ class Dataset:
             x = self.x if inputs or self.now is not None else np.zeros((self.rows, 0), np.float32)
             x = x[rows] if isinstance(x, TableRows) else some_rows(x, rows)
         taken = {name: None if values is None else values[rows] for name, values in each.items()}
-        return replace(self, x=x, ids=ids, sha256=vars(self)["sha256"], **taken)
+        return replace(self, x=x, ids=ids, **taken)
 
     def move_to_file(self) -> None:
         """Let the inputs lie in a mapped file, where they are many."""
@@ -373,11 +365,8 @@ def _of_values(values: np.ndarray) -> bytes:
         some = values[start : start + _ROWS]
         if some.dtype == np.int32:
             counted = some + np.int32(1)
-            is_large = counted >= _ESCAPE
-            if is_large.any():
-                large.update(counted[is_large].astype("<i4"))
-                counted[is_large] = _ESCAPE
-            small.update(counted.astype(np.uint8))
+            large.update(counted[counted >= _ESCAPE].astype("<i4"))
+            small.update(np.minimum(counted, _ESCAPE).astype(np.uint8))
             continue
         some = some + some.dtype.type(0)  # one zero and one nan
         some[np.isnan(some)] = np.nan

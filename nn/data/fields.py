@@ -20,7 +20,6 @@ from .column import (
     Column,
     Odd,
     Table,
-    TableSource,
     as_text,
     columns_of_numbers,
     is_not_finite,
@@ -31,6 +30,7 @@ from .column import (
 )  # fmt: skip
 from .dataset import Dataset, Places, Schema
 from .kinds import RARE, Kind, in_a_list, kind_of
+from .source import TableSource
 from .written import DIGIT
 
 _MOST_TOLD = 20  # columns in a message

@@ -15,10 +15,9 @@ from functools import partial
 from ..utils import DataError
 from .arrays import Arrays, npy, read_cifar, read_folder, read_idx, read_npz
 from .arrow import feather, orc, parquet
-from .column import TableSource
 from .csv_table import CsvSource
 from .frames import json_lines
-from .source import Fetched, Source, data_files, database_of
+from .source import Fetched, Source, TableSource, data_files, database_of
 from .sqlite import database
 from .typed import typed_table
 

@@ -15,7 +15,8 @@ import numpy as np
 
 from ..utils import DataError, UsageError, listed
 from . import written
-from .column import MOSTLY, TRUTHS, Column, TableSource, number_in, settled, shortened
+from .column import MOSTLY, TRUTHS, Column, number_in, settled, shortened
+from .source import TableSource
 
 ONE_HOT = 16  # values of a category up to which each has an input of its own; more are embedded
 RARE = 5  # rows below which a value shares a slot with those never seen, see least_rows

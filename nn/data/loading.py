@@ -18,7 +18,7 @@ import numpy as np
 from ..utils import DataError, InputNotFound, LayersMismatch, UsageError, log
 from . import records
 from .arrays import Arrays, images_of
-from .column import GAPS, Column, Table, TableSource, Wanted, decimal_text, odd_words, recoded, settled
+from .column import GAPS, Column, Table, Wanted, decimal_text, odd_words, recoded, settled
 from .dataset import Dataset, Places, Schema, TableRows, columns_digest, name_of
 from .encoding import ColumnEncoder
 from .fields import odd_remarks, remarks_on, role_values, without_unlabelled
@@ -26,7 +26,7 @@ from .formats import FORMATS, recognise
 from .frames import open_frame
 from .kinds import NUMBER, Kind, decide, kind_of, split_names
 from .lookup import column_mismatch, columns_asked_for, find_places
-from .source import absolute, are_there
+from .source import TableSource, absolute, are_there
 from .splits import split_rows
 from .targets import dataset_of, now_among, targets_of
 
@@ -120,7 +120,7 @@ def _dataset(source: TableSource, table: Table, places: Places, schema: Schema, 
         facts |= role_values(source, table, places)
     if table.sha256 is None or not isinstance(x, np.ndarray):
         beside = ([table.columns[p] for p in own] for own in (places.targets, places.roles.values(), places.ids))
-        facts["sha256"] = columns_digest(list(columns.values()), *beside)
+        facts["digest"] = columns_digest(list(columns.values()), *beside)
     ds = dataset_of(x, targets, schema, kinds=tuple(kinds) if decided else (), **facts)
     for line in remarks if schema.of_model else ():
         log.warning("%s", line)
@@ -210,7 +210,7 @@ def _facts(
         "columns": names,
         "targets": targets,
         "given": source.path,
-        "sha256": table.sha256,
+        "digest": table.sha256,
         "now": now_among(names, targets) if targets else None,
         "ids": _ids(source, table, places.ids),
         "places": tuple(kept),
@@ -233,7 +233,7 @@ def _of_arrays(found: Arrays, path: str | None, schema: Schema) -> Dataset:
         tables = ", ".join(known.name for known in FORMATS if known.table)
         raise UsageError(f"{path or 'the array'}: --target names a column of a table ({tables}); leave it out")
     x = _shaped(path or "the array", found.x, schema)
-    facts = {} if path is None else {"path": absolute(path), "given": path, "sha256": found.sha256}
+    facts = {} if path is None else {"path": absolute(path), "given": path, "digest": found.sha256}
     return dataset_of(x, found.targets, schema, **facts)
 
 

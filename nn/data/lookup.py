@@ -8,9 +8,9 @@ from __future__ import annotations
 from collections import Counter
 
 from ..utils import DataError, LayersMismatch, UsageError, closest, listed
-from .column import TableSource
 from .dataset import ROLES, Choices, Places, Schema
 from .kinds import Kind, in_a_list, parse_choices, split_names
+from .source import TableSource
 
 
 def find_places(source: TableSource, schema: Schema, labelled: bool) -> Places:

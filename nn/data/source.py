@@ -15,7 +15,7 @@ import stat
 import sys
 import tempfile
 import zlib
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from functools import cached_property
 from pathlib import Path
@@ -34,7 +34,7 @@ from ..utils import (
     os_reason,
     sha256_file,
 )
-from .column import Table
+from .column import Table, Wanted
 
 BLOCK = 1 << 18  # bytes read at a time: they stay in a processor's cache until they are parsed
 GZIP = b"\x1f\x8b"  # how packed files begin
@@ -179,14 +179,6 @@ class Files:
                 return None
         return digests[0] if len(digests) == 1 else hashlib.sha256(b"".join(map(bytes.fromhex, digests))).hexdigest()
 
-    def read_with(self, read: Callable[[], Table]) -> Table:
-        """Return the table that `read` reads. Raises DataError if one of the files has changed."""
-        self.check()
-        table = read()
-        self.check()
-        table.sha256 = self
-        return table
-
     @staticmethod
     def changed(path: str) -> DataError:
         """Return the error for a file that has changed."""
@@ -194,6 +186,33 @@ class Files:
 
     def __getstate__(self) -> dict:
         return {"sha256": self.sha256}  # as far as another process knows the files
+
+
+class TableSource:
+    """One file of a table format, or several with the same columns, or a data frame, opened; rows are read by `read`.
+
+    Opening raises InputNotFound, and DataError for files that are none or whose columns differ.
+    """
+
+    path: str  # the files as the user named them; how messages call the table
+    names: list[str] | None  # of the columns, None where the files have no names for them
+    width: int  # columns of the files
+    default_target: int  # the place of the last column that has a name or, in the first rows, a value
+    files: Files | None  # None: a data frame
+
+    def column(self, place: int) -> str:
+        """Return how messages call a column."""
+        raise NotImplementedError
+
+    def read(self, wanted: Wanted) -> Table:
+        """Return all rows. Raises DataError for rows that are no rows of this table, and columns of no known type."""
+        if self.files is None:
+            return self._table(wanted)
+        self.files.check()
+        table = self._table(wanted)
+        self.files.check()
+        table.sha256 = self.files
+        return table
 
 
 def check_same_columns(path: str, names: list[str], first_path: str, first_names: list[str]) -> None:

@@ -12,7 +12,6 @@ from .column import (
     TRUTHS,
     Column,
     Table,
-    TableSource,
     Targets,
     as_text,
     is_coarse,
@@ -25,6 +24,7 @@ from .column import (
 from .dataset import Dataset, Schema
 from .fields import check_numbers, first_odd, gap_advice, place_of
 from .kinds import way_of_dates, way_of_numbers
+from .source import TableSource
 from .written import WrittenNumbers
 
 MAX_CLASSES = 10_000
