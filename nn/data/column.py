@@ -146,7 +146,6 @@ class Targets:
     columns: list[str] | None = None  # the names of the target columns
     are_classes: bool = False  # names are classes by the file's format, however many
     are_indices: bool = False  # numbers are class indices by the file's format
-    written: object | None = None  # WrittenNumbers: how the numbers are written; None: plainly
 
     @property
     def width(self) -> int:

@@ -16,7 +16,6 @@ from .column import Column, columns_of_numbers
 from .kinds import Kind
 from .records import in_file, share_of, some_rows, within
 from .source import Files
-from .written import WrittenNumbers
 
 ROLES = ("weight", "group", "time")  # of columns that say something of their row
 TASKS = ("auto", "binary", "multiclass", "regression")
@@ -64,7 +63,6 @@ class Schema:
     targets: their names, [] for no targets.
     target: the target column as it was asked for, a name or an index; None: the last. asked: the same in the training
     of a model whose targets have names. plain: all features are numbers without gaps, and inputs.
-    written: how the numbers of the target are written; None: plainly, or as they all are in a file to train on.
     of_model: the columns are those of a model. encoding: what its columns become, None: they are plain numbers;
     left_out: columns of its file that were no inputs, by their indices.
     """
@@ -79,7 +77,6 @@ class Schema:
     dtype: str = "float32"
     choices: Choices = NO_CHOICES
     plain: bool = False
-    written: WrittenNumbers | None = None
     of_model: bool = False
     encoding: object = None  # encoding.Encoding or None
     left_out: tuple[int, ...] = ()
@@ -190,7 +187,6 @@ class Dataset:
        now. In CSV files the column NAME is the now of the target column NAME_in_60s.
     digest: sha256, or the files of which it is taken when it is first asked for.
     weights: float64 (rows,), 0 or above: a row of weight 2 is as good as the row twice, in training and in a test.
-    written: how the numbers of y were written in their file; None: plainly.
     groups: (rows,), which become int64 codes; the rows of a group stay together in every split.
     times: float64 (rows,); the last rows in time are held out.
     path, given: of the files, absolute and as it was given, by which messages call them.
@@ -210,7 +206,6 @@ class Dataset:
     digest: str | Files | None = None
     target: str | int | None = None
     now: list[int] | None = None
-    written: WrittenNumbers | None = None
     weights: np.ndarray | None = None
     groups: np.ndarray | None = None
     times: np.ndarray | None = None

@@ -28,7 +28,6 @@ from ..core.metrics import (
 from ..data.dataset import name_of
 from ..data.frames import open_frame
 from ..data.loading import load_for
-from ..data.written import WrittenNumbers
 from ..settings.values import check_is_number
 from ..utils import DataError, NnError, RowError, UsageError, listed, log
 
@@ -210,7 +209,6 @@ def _truth(net, ds) -> np.ndarray:
             f" load them with task={net.task!r}"
         )
     if net.task == "regression":
-        _check_unit(net, ds)
         return np.asarray(ds.y, np.float64).reshape(len(ds.x), -1)
     if net.classes and ds.classes and list(net.classes) != list(ds.classes):
         return _renumbered(ds, net.classes)
@@ -226,15 +224,6 @@ def _check_target(net, ds) -> None:
         raise DataError(
             f"{name_of(ds)}: the target is {name}, an input of the network, expected another column; "
             "read the data with nn.load_for(net, ...)"
-        )
-
-
-def _check_unit(net, ds) -> None:
-    """Raise DataError for targets whose numbers are known to be in another unit than those of training."""
-    found, own = ds.written, net.target_written or WrittenNumbers()
-    if found is not None and (found.before, found.behind) != (own.before, own.behind):
-        raise DataError(
-            f"{name_of(ds)}: targets are numbers written as {found}, expected {own} as in training; write them so"
         )
 
 
