@@ -62,26 +62,15 @@ def without_unlabelled(source: TableSource, table: Table, places: Places) -> tup
 
 
 def taken(table: Table, rows: np.ndarray) -> Table:
-    """Return some rows of a table (indices). Texts are counted in the order of their first appearance among them."""
+    """Return some rows of a table (indices)."""
     numbers, is_taken = table.numbers[rows], np.zeros(len(table), bool)
     is_taken[rows] = True
     slots, columns = {place: slot for slot, place in enumerate(table.number_places)}, {}
     for place, column in table.columns.items():
         odd = {word: one for word, one in column.odd.items() if one.rows > 1 or is_taken[one.first]}
         values = numbers[:, slots[place]] if place in slots else column.values[rows]
-        if column.reads == "text":
-            columns[place] = _recounted(column, values)
-            continue
         columns[place] = replace(column, values=values, odd=odd)
     return replace(table, columns=columns, numbers=numbers, kept=rows)
-
-
-def _recounted(column: Column, codes: np.ndarray) -> Column:
-    different, first = np.unique(codes, return_index=True)
-    order = [code for code in different[np.argsort(first)].tolist() if code >= 0]
-    places = np.full(len(column.words) + 1, -1, np.int32)
-    places[order] = np.arange(len(order))
-    return replace(column, values=places[codes], words=[column.words[code] for code in order])
 
 
 # ---------------------------------------------------------------- odd words
