@@ -69,11 +69,6 @@ class Column:
         return {word: rows for word, rows in zip(self.words, counts, strict=True) if rows}
 
 
-def empty_columns(reads: dict[int, str], words: dict[int, list[str]], odd: dict[int, dict]) -> dict[int, Column]:
-    """Return columns by their places, whose values are still to be set. reads: number, text or date of each."""
-    return {place: Column(kind, np.empty(0), words.get(place, []), odd.get(place, {})) for place, kind in reads.items()}
-
-
 def columns_of_numbers(x: np.ndarray) -> tuple[Column, ...]:
     return tuple(Column("number", values) for values in x.T)
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 
 import numpy as np
@@ -27,7 +27,6 @@ from .column import (
     Span,
     Table,
     Wanted,
-    empty_columns,
     is_coarse,
     number_in,
     settled,
@@ -163,7 +162,7 @@ class CsvSource(TableSource):
 
     # -- rows ------------------------------------------------------------------------------------------------
 
-    def _rows(self, stored: Wanted) -> Rows:
+    def _rows(self, stored: Wanted) -> CsvReader:
         """Return all rows, of one large file that is not packed by several threads."""
         head, several = self._head, len(self._heads) > 1
         is_plain = not (several or head.is_gzip or head.ends_in_cr)
@@ -280,81 +279,57 @@ def _add_odd(odd: dict[str, Odd], word: str, more: Odd, start: int = 0) -> None:
         known.rows += more.rows
 
 
-@dataclass
-class Rows:
-    """Rows of a table, the columns as C stores them.
-
-    arrays: matrix (rows, columns) has numbers, doubles the exact ones and dates, codes the indices of words. places: of
-    their columns. lines, last_line: of the text, and that of the last row.
-    """
-
-    count: int
-    arrays: dict[str, np.ndarray]
-    places: dict[str, list[int]]
-    columns: dict[int, Column]
-    spans: list[Span]
-    lines: int
-    last_line: int
-
-    def point_columns(self) -> None:
-        """Let the columns have their parts of the arrays."""
-        for name, places in self.places.items():
-            for slot, place in enumerate(places):
-                self.columns[place].values = self.arrays[name][: self.count, slot]
-
-
 class CsvReader:
     """Reads rows of some columns from the lines of file after file.
 
-    wanted: what is read of each column: number, text or date. rows: of a block of memory.
+    wanted: what is read of each column: number, text or date. rows: of a block of memory. Once they are `taken`:
+    count; columns, as C stores them in `arrays`: matrix (rows, columns) has numbers, doubles the exact ones and dates,
+    codes the indices of words; places: of their columns; spans.
     """
 
     def __init__(self, head: Head, wanted: Wanted, rows: int | None = None, several: bool = False):
-        self._csv, self._memory, self._reads, self._several = ffi.new("struct csv *"), {}, wanted.reads, several
-        self._csv.columns, self._gap_memory = head.width, {}
-        self._csv.gaps = self._gaps = _gaps(wanted.missing, self._gap_memory)
+        self.csv, self._memory, self._reads, self._several = ffi.new("struct csv *"), {}, wanted.reads, several
+        self.csv.columns, self._gap_memory = head.width, {}
+        self.csv.gaps = self._gaps = _gaps(wanted.missing, self._gap_memory)
         self._full_rows, self._rest = 0, b""  # rest: the front of a row whose end is still to come
-        self._spans: list[Span] = []
+        self.columns: dict[int, Column] = {}
+        self.spans: list[Span] = []
         self.begin(head)
-        self._fill_struct(wanted)
-        types = {"matrix": wanted.dtype, "doubles": "float64", "codes": "int32"}
-        self._arrays = {name: np.empty((0, len(self._places[name])), kind) for name, kind in types.items()}
-        widest = max(array.itemsize * array.shape[1] for array in self._arrays.values())
-        self._block_rows = rows or max(1, _BLOCK_BYTES // max(1, widest))
-
-    def _fill_struct(self, wanted: Wanted) -> None:
-        """Fill in the C reader's struct for these columns, without memory for rows."""
-        csv, self._places = self._csv, {"matrix": [], "doubles": [], "codes": []}
+        csv, self.places = self.csv, {"matrix": [], "doubles": [], "codes": []}
         roles = np.zeros((csv.columns, 2), np.intc)
         for place, reads in sorted(wanted.reads.items()):
             role, name = _ROLES[reads, place in (wanted.raw if reads == "text" else wanted.exact)]
-            roles[place] = role, len(self._places[name])
-            self._places[name].append(place)
-        csv.numbers, csv.apart, csv.texts = map(len, self._places.values())
-        roles[self._places["doubles"], 1] += csv.numbers
+            roles[place] = role, len(self.places[name])
+            self.places[name].append(place)
+        csv.numbers, csv.apart, csv.texts = map(len, self.places.values())
+        roles[self.places["doubles"], 1] += csv.numbers
         csv.is_double = wanted.dtype == "float64"
         self._low, self._high = (np.full(csv.numbers + csv.apart, bound) for bound in (np.inf, -np.inf))
         _point(csv, self._memory, roles=roles, low=self._low, high=self._high, row=np.empty(csv.numbers + csv.apart))
         csv.words = self._c_words = ffi.new("struct csv_words[]", csv.columns)
         self._words: dict[int, _Words] = {}
+        types = {"matrix": wanted.dtype, "doubles": "float64", "codes": "int32"}
+        self.arrays = {name: np.empty((0, len(self.places[name])), kind) for name, kind in types.items()}
+        widest = max(array.itemsize * array.shape[1] for array in self.arrays.values())
+        self._block_rows = rows or max(1, _BLOCK_BYTES // max(1, widest))
 
     @property
     def rows(self) -> int:
         """Return the number of rows that were read."""
-        return self._full_rows + self._csv.rows
+        return self._full_rows + self.csv.rows
 
     def begin(self, head: Head) -> None:
         """Go on with the rows of a file."""
         self._end_span()
-        self._head, csv = head, self._csv
+        self._head, csv = head, self.csv
         csv.separator, csv.point = head.separator.encode(), (head.point or ".").encode()
         csv.first_line, csv.line = head.first_line, 0
-        self._spans.append(Span(self.rows, head.first_line, head.path if self._several else None))
+        self.spans.append(Span(self.rows, head.first_line, head.path if self._several else None))
 
     def _end_span(self) -> None:
-        for span in self._spans[-1:]:
+        for span in self.spans[-1:]:
             rows = self.rows - span.at
-            span.has_lines = rows == 0 or self._csv.row_line == span.line + rows - 1
+            span.has_lines = rows == 0 or self.csv.row_line == span.line + rows - 1
 
     def read_blocks(self, blocks: Iterable[bytes]) -> None:
         """Take in a file, or a piece of it. Raises DataError."""
@@ -362,11 +337,11 @@ class CsvReader:
             self.read(text)
         self.read(b"", is_end=True)
         if self._rest:
-            raise open_quote(self._head.path, self._csv.row_line)
+            raise open_quote(self._head.path, self.csv.row_line)
 
     def read(self, text: bytes, is_end: bool = False) -> None:
         """Take in the next bytes of the file. is_end: the last line is whole."""
-        text, csv = self._rest + text, self._csv
+        text, csv = self._rest + text, self.csv
         stop = len(text) if is_end else text.rfind(b"\n") + 1
         at = min(3, stop) if csv.line == 0 < csv.first_line and text[:3] == BYTE_ORDER_MARK else 0
         buffer = ffi.from_buffer(text)
@@ -383,38 +358,45 @@ class CsvReader:
             raise open_quote(self._head.path, csv.row_line)
 
     def _make_room(self) -> None:
-        csv = self._csv
+        csv = self.csv
         self._full_rows += csv.rows
-        for member, array in self._arrays.items():
-            self._arrays[member] = array = _with_room(array, self._full_rows + self._block_rows)
+        for member, array in self.arrays.items():
+            self.arrays[member] = array = _with_room(array, self._full_rows + self._block_rows)
             _point(csv, self._memory, **{member: array[self._full_rows :]})
         csv.rows, csv.capacity = 0, self._block_rows
 
     def _make_room_for_words(self) -> bool:
-        place = self._csv.column
+        place = self.csv.column
         if place not in self._words:
             self._words[place] = _Words(self._c_words + place, self._reads[place] != "text")
-        return self._words[place].make_room(self._csv.length)
+        return self._words[place].make_room(self.csv.length)
 
-    def taken(self, more: int = 0) -> Rows:
-        """Return the rows; the memory of their blocks is given back. more: rows for which there is room behind them."""
+    def taken(self, more: int = 0) -> CsvReader:
+        """Let the columns have the rows; the memory of their blocks is given back. more: rows for which there is room
+        behind them."""
         self._end_span()
-        count, csv = self.rows, self._csv
+        self.count = self.rows
         self._memory.clear()  # the blocks among it
-        arrays = {name: _with_room(array, count + more)[: count + more] for name, array in self._arrays.items()}
-        self._arrays.clear()
-        numbers = [*self._places["matrix"], *self._places["doubles"]]
-        words = {place: words.texts() for place, words in self._words.items() if place in self._places["codes"]}
-        odd = {place: words.odd() for place, words in self._words.items() if place in numbers}
-        columns = empty_columns(self._reads, words, odd)
-        for place, low, high in zip(numbers, self._low.tolist(), self._high.tolist(), strict=True):
-            columns[place].low, columns[place].high = low, high
-        rows = Rows(count, arrays, self._places, columns, self._spans, csv.line, csv.row_line)
-        rows.point_columns()
-        return rows
+        for name, array in self.arrays.items():
+            self.arrays[name] = _with_room(array, self.count + more)[: self.count + more]
+        bounds = zip(self._low.tolist(), self._high.tolist(), strict=True)
+        for place in (place for places in self.places.values() for place in places):
+            words, reads = self._words.get(place), self._reads[place]
+            told = {} if reads == "text" else dict(zip(("low", "high"), next(bounds), strict=True))
+            told |= {"words": words.texts()} if words and reads == "text" else {"odd": words.odd()} if words else {}
+            self.columns[place] = Column(reads, np.empty(0), **told)
+        self._words.clear()
+        self.point_columns()
+        return self
+
+    def point_columns(self) -> None:
+        """Let the columns have their parts of the arrays."""
+        for name, places in self.places.items():
+            for slot, place in enumerate(places):
+                self.columns[place].values = self.arrays[name][: self.count, slot]
 
     def _failure(self, result: int) -> DataError:
-        csv, head = self._csv, self._head
+        csv, head = self.csv, self._head
         row = f"{head.path}, row {csv.row_line}"
         if result == lib.CSV_RAGGED:
             like = "the header" if head.names else f"row {head.first_line}"
@@ -430,7 +412,7 @@ class CsvReader:
 # -- one file ------------------------------------------------------------------------------------------------
 
 
-def _read_pieces(head: Head, wanted: Wanted, size: int) -> Rows | None:
+def _read_pieces(head: Head, wanted: Wanted, size: int) -> CsvReader | None:
     """Return all rows of a file, read by a thread a piece; None if that cannot be done, or is not worth it."""
     pieces, cuts, failures = min(default_threads(), size // _PIECE_BYTES), {0, size}, []
     with open(local(head.path), "rb") as file:
@@ -465,12 +447,12 @@ def _read_pieces(head: Head, wanted: Wanted, size: int) -> Rows | None:
         return _joined([reader.taken(0 if n else sum(counts[1:])) for n, reader in enumerate(readers)], pool)
 
 
-def _joined(pieces: list[Rows], pool: ThreadPoolExecutor) -> Rows | None:
+def _joined(pieces: list[CsvReader], pool: ThreadPoolExecutor) -> CsvReader | None:
     """Return the rows of all pieces, moved behind those of the first one; None if they have too many words."""
-    first, lines, last_line = pieces[0], pieces[0].lines, pieces[0].last_line
+    first, lines, last_line = pieces[0], pieces[0].csv.line, pieces[0].csv.row_line
     for rows in pieces[1:]:
         start, first.count = first.count, first.count + rows.count
-        lines, last_line = lines + rows.lines, lines + rows.last_line if rows.count else last_line
+        lines, last_line = lines + rows.csv.line, lines + rows.csv.row_line if rows.count else last_line
         list(pool.map(partial(_recode, first, rows), range(len(first.places["codes"]))))
         if any(len(column.words) > MAX_WORDS for column in first.columns.values()):
             return None
@@ -491,13 +473,12 @@ def _joined(pieces: list[Rows], pool: ThreadPoolExecutor) -> Rows | None:
     return first
 
 
-def _recode(first: Rows, rows: Rows, slot: int) -> None:
+def _recode(first: CsvReader, rows: CsvReader, slot: int) -> None:
     """Add the words of further rows to the first ones; their codes become places among these. -1, a gap, stays."""
     place, codes = first.places["codes"][slot], rows.arrays["codes"]
     words, own = first.columns[place].words, rows.columns[place].words
     of_word = {word: index for index, word in enumerate(words)}
     for word in own:
-        if word not in of_word:
-            of_word[word] = len(words)
+        if of_word.setdefault(word, len(words)) == len(words):
             words.append(word)
     codes[:, slot] = np.array([*(of_word[word] for word in own), -1], np.int32)[codes[:, slot]]
