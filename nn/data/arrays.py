@@ -21,9 +21,10 @@ import numpy as np
 
 from ..utils import DataError, InputNotFound, NnError, log, needs_package, sha256_file
 from .column import Targets, is_coarse, unicode_text
+from .frames import columns_of
 from .records import check_left, in_rows, new_rows
 from .source import BLOCK, DEFLATE_RATIO, IMAGE_SUFFIXES, Source, fill, readable
-from .typed import Opened, array_block
+from .typed import Opened
 
 IDX_TYPES = {0x08: "u1", 0x09: "i1", 0x0B: ">i2", 0x0C: ">i4", 0x0D: ">f4", 0x0E: ">f8"}
 CIFAR_SHAPE = (3, 32, 32)
@@ -94,9 +95,7 @@ def npy(path: str) -> Opened:
             array = _numpy_array(source, source.most, path, "biuf", 2)
         except ValueError as error:
             raise DataError(f"{path}: damaged NPY file ({' '.join(str(error).split())}); write it again") from error
-    rows, columns = array.shape
-    block = lambda place: array_block(array[:, place])  # noqa: E731
-    return Opened(None, rows, lambda _places: iter([(rows, block)]), columns)
+    return columns_of(array)
 
 
 def _numpy_array(file, most: int, place: str, kinds: str, axes: int | None = None) -> np.ndarray:
