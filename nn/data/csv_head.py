@@ -58,10 +58,7 @@ class Head:
     point: str | None = None  # within the first numbers, between semicolons: perhaps a comma; None: there is none
     row_bytes: float = 1.0  # of a row, as the first ones are
     last_filled: int = -1  # the last column that has a name or a value in the first rows
-    text: bytes = b""  # the file's first lines, or all of it, without a byte order mark
-    is_all: bool = False
     is_gzip: bool = False
-    ends_in_cr: bool = False  # the lines of the file do; in text they end in LF
 
     @property
     def width(self) -> int:
@@ -88,8 +85,7 @@ def read_head(path: str, schema: Schema = UNSAID, first: Head | None = None) -> 
 
     Raises DataError if there is no row of data, UsageError for a separator that cannot be one.
     """
-    start, separator = _start(path), schema.choices.separator
-    text = start["text"]
+    (text, is_gzip), separator = _start(path), schema.choices.separator
     if said := _SEPARATOR_LINE.match(text):
         text, separator = b"\n" + text[said.end() :], separator or decoded(said[1])
     if not text.strip():
@@ -125,7 +121,7 @@ def read_head(path: str, schema: Schema = UNSAID, first: Head | None = None) -> 
         fraction[1].decode() if fraction else None,
         len(text) / max(1, text.count(b"\n")),
         max(filled, default=width - 1),
-        **start,
+        is_gzip,
     )
 
 
@@ -136,23 +132,22 @@ def open_quote(path: str, line: int) -> DataError:
     )
 
 
-def _start(path: str) -> dict:
-    """Return what Head has of the first lines, at least two that are not blank."""
-    text, is_all, ends_in_cr = b"", False, False
+def _start(path: str) -> tuple[bytes, bool]:
+    """Return the first lines of a file, at least two that are not blank, and whether it is gzip."""
+    text, is_all = b"", False
     with Source(path) as source:
         for size in (_HEAD_BYTES, LONGEST_LINE):
             block = source.read(size)
             is_all, text = len(block) < size, text + block
-            ends_in_cr = ends_in_cr or (b"\n" not in text and b"\r" in text.rstrip(b"\r"))
-            text = text.replace(b"\r", b"\n") if ends_in_cr else text
             lines = text.split(b"\n", 64)[:-1]  # without the last line, which may be cut
             if is_all or sum(map(bool, map(bytes.strip, lines))) > 2:
                 break
+    if b"\n" not in text and b"\r" in text.rstrip(b"\r"):
+        raise DataError(f"{path}: its lines end in CR alone, expected LF or CR LF; save it again with such ends")
     if not is_all and text.find(b"\n", max(0, len(text) - LONGEST_LINE)) < 0:
         raise too_long(path)
     text = text if is_all else text[: text.rfind(b"\n") + 1]
-    text = text.removeprefix(BYTE_ORDER_MARK)
-    return {"text": text, "is_all": is_all, "is_gzip": source.is_gzip, "ends_in_cr": ends_in_cr}
+    return text.removeprefix(BYTE_ORDER_MARK), source.is_gzip
 
 
 # -- separator and decimal comma -----------------------------------------------------------------------------

@@ -165,16 +165,14 @@ class CsvSource(TableSource):
     def _rows(self, stored: Wanted) -> CsvReader:
         """Return all rows, of one large file that is not packed by several threads."""
         head, several = self._head, len(self._heads) > 1
-        is_plain = not (several or head.is_gzip or head.ends_in_cr)
-        size = os.path.getsize(local(head.path)) if is_plain else 0
+        size = 0 if several or head.is_gzip else os.path.getsize(local(head.path))
         if size and (rows := _read_pieces(head, stored, size)):
             return rows
         reader = CsvReader(head, stored, size and head.rows_in(size), several)
         for number, head in enumerate(self._heads):
             if number:
                 reader.begin(head)
-            blocks = [head.text] if head.is_all else read_blocks(head.path)
-            reader.read_blocks((block.replace(b"\r", b"\n") for block in blocks) if head.ends_in_cr else blocks)
+            reader.read_blocks(read_blocks(head.path))
         return reader.taken()
 
 

@@ -1,5 +1,5 @@
 """Fields that are not what their column is: gaps, odd words, numbers out of range; the sentences for all formats. And
-columns that give the target away, numbers that stand for missing values.
+columns that give the target away.
 
 Rows without a target are left out first; what else they hold does not matter.
 """
@@ -21,14 +21,12 @@ from .column import (
     Odd,
     Table,
     as_text,
-    columns_of_numbers,
     is_not_finite,
-    number_text,
     settled,
     shortened,
     valued,
 )  # fmt: skip
-from .dataset import Dataset, Places, Schema
+from .dataset import Dataset, Places, Schema, TableRows
 from .kinds import RARE, Kind, in_a_list, kind_of
 from .source import TableSource
 from .written import DIGIT
@@ -37,7 +35,6 @@ _MOST_TOLD = 20  # columns in a message
 _EXAMPLES = 3  # of odd words in a remark
 _LOOK_ROWS = 1000  # which rule out nearly all columns
 _EXACT = 1e-5  # of the largest target, that float32 may be off
-_FREQUENT = 0.005  # share of the rows whose number may stand for a gap
 _ENOUGH = 10  # fields, none of which is a number, that show a column to be another one than a model's
 
 
@@ -229,28 +226,20 @@ def role_values(source: TableSource, table: Table, places: Places) -> dict[str, 
 
 
 def remarks_on(ds: Dataset) -> list[str]:
-    if ds.x.ndim != 2 or ds.x.dtype == np.uint8 or len(ds.x) < 4 * RARE:
-        return []
-    columns = columns_of_numbers(ds.x) if isinstance(ds.x, np.ndarray) else ds.x.columns
-    given_away = [] if ds.y is None else _copies(ds, columns)
-    return given_away + [line for place, column in enumerate(columns) for line in _stand_ins(ds, place, column)]
-
-
-def _name(ds: Dataset, place: int) -> str:
-    return (ds.columns and ds.columns[place]) or str((ds.places or range(ds.x.shape[1]))[place])
-
-
-def _copies(ds: Dataset, columns) -> list[str]:
     """Return a remark for each column that alone tells the target of all rows: a copy of it, or known only after it. A
     network would learn nothing else."""
+    if ds.y is None or ds.x.ndim != 2 or ds.x.dtype == np.uint8 or len(ds.x) < 4 * RARE:
+        return []
     tells, looks = _tells if ds.classes is not None else _is_target, (slice(_LOOK_ROWS), slice(None))
-    found = [place for place, one in enumerate(columns) if all(tells(one, ds.y, rows) for rows in looks)]
-    target = ds.targets[0] if ds.targets else "the target"
-    return [
-        f"column {name} alone tells {target} of all {len(ds.x)} rows: leave it out (--drop "
-        f"{shlex.quote(in_a_list(name))}) unless it is known beforehand"
-        for name in (_name(ds, place) for place in found)
-    ]
+    target, remarks = ds.targets[0] if ds.targets else "the target", []
+    for place, column in enumerate(TableRows.of(ds.x).columns):
+        if all(tells(column, ds.y, rows) for rows in looks):
+            name = (ds.columns and ds.columns[place]) or str((ds.places or range(ds.inputs))[place])
+            remarks.append(
+                f"column {name} alone tells {target} of all {len(ds.x)} rows: leave it out (--drop "
+                f"{shlex.quote(in_a_list(name))}) unless it is known beforehand"
+            )
+    return remarks
 
 
 def _tells(column: Column, y: np.ndarray, rows: slice) -> bool:
@@ -280,25 +269,3 @@ def _is_target(column: Column, y: np.ndarray, rows: slice) -> bool:
     x, y = column.values[rows].astype(np.float64), y[rows, 0].astype(np.float64)
     x, own = x - x.mean(), y - y.mean()
     return bool(np.abs(own - (x @ own) / (x @ x) * x).max() <= 2 * _EXACT * np.abs(y).max())  # never with a gap
-
-
-def _stand_ins(ds: Dataset, place: int, column: Column) -> list[str]:
-    """Return a remark if the least or largest number of a column is frequent and further from all others than these are
-    from each other: -200 and 9999 often stand for what was not measured."""
-    if column.reads != "number":
-        return []
-    some = column.values[:: max(1, len(column.values) // _LOOK_ROWS)]
-    numbers, counts = np.unique(some[np.isfinite(some)], return_counts=True)
-    if len(numbers) < 2 * RARE:
-        return []
-    end = 0 if numbers[1] - numbers[0] > numbers[-1] - numbers[-2] else -1
-    if counts[end] < max(RARE, _FREQUENT * len(some)):
-        return []
-    number, others = numbers[end], column.values[column.values != numbers[end]]
-    if np.nanmin(np.abs(others - number)) <= np.nanmax(others) - np.nanmin(others):
-        return []
-    text = number_text(float(number))
-    return [
-        f"column {_name(ds, place)} is {text} in {len(ds.x) - len(others)} of {len(ds.x)} rows, far from all other "
-        f"numbers: if {text} stands for a missing value, add --missing={text}"
-    ]
