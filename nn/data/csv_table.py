@@ -36,6 +36,7 @@ from .csv_head import (
     BYTE_ORDER_MARK,
     LONGEST_LINE,
     UNSAID,
+    ColumnBelow,
     Head,
     decoded,
     open_quote,
@@ -120,10 +121,10 @@ class CsvSource(TableSource):
         A column that float32 does not blur in some rows is blurred in no further ones, as its range grows at least as
         its size does; unless it is constant so far.
         """
-        first = self._head.kinds(wanted.reads, wanted.missing)
+        first = {place: ColumnBelow(self._head.rows, place, wanted.missing) for place in wanted.reads}
         reads = {place: "text" if place in wanted.raw else kind for place, kind in wanted.reads.items()}
-        reads = {place: kind or _STORED.get(first[place][0], "text") for place, kind in reads.items()}
-        bounds = [first[p][1:] for p, kind in reads.items() if kind == "number" and p not in wanted.exact]
+        reads = {place: kind or _STORED.get(first[place].kind, "text") for place, kind in reads.items()}
+        bounds = [first[p].bounds() for p, kind in reads.items() if kind == "number" and p not in wanted.exact]
         is_double = any(low >= high and low != 0 for low, high in bounds) or _are_coarse(bounds)
         return replace(wanted, reads=reads, dtype="float64" if is_double else wanted.dtype)
 
@@ -148,8 +149,11 @@ class CsvSource(TableSource):
         """Raise DataError for a decimal comma where the first numbers with decimals have a point, or the other way
         round."""
         head = self._head
+        other = "," if head.point == "." else "."
         for place, column in columns.items():
-            word = _other_number(column.odd or (column.words if place in guessed else []), head.point)
+            words = column.odd or (column.words if place in guessed else [])
+            others = (word for word in words if other in word and head.point not in word)
+            word = next((word for word in others if number_in(word, other) is not None), None)
             if word is None:
                 continue
             codes = column.values
@@ -184,15 +188,6 @@ def _share(column: Column) -> float:
     """Return the share of the known fields that are what the column was read as."""
     odd, others = sum(one.rows for one in column.odd.values()), len(column) - int(column.is_gap.sum())
     return others / (odd + others)
-
-
-def _other_number(words: Iterable[str], point: str) -> str | None:
-    """Return the first word that is a number with a comma before its decimals where the others have a point, or the
-    other way round."""
-    other = "," if point == "." else "."
-    return next(
-        (word for word in words if other in word and point not in word and number_in(word, other) is not None), None
-    )
 
 
 # -- rows in C -----------------------------------------------------------------------------------------------
@@ -344,9 +339,12 @@ class CsvReader:
         at = min(3, stop) if csv.line == 0 < csv.first_line and text[:3] == BYTE_ORDER_MARK else 0
         buffer = ffi.from_buffer(text)
         while (result := lib.csv_read(csv, buffer + at, stop - at)) not in (lib.CSV_OK, lib.CSV_OPEN):
+            place = csv.column
+            if result == lib.CSV_NO_ROOM and place not in self._words:
+                self._words[place] = _Words(self._c_words + place, self._reads[place] != "text")
             if result == lib.CSV_FULL:
                 self._make_room()
-            elif result == lib.CSV_RAGGED or not self._make_room_for_words():
+            elif result == lib.CSV_RAGGED or not self._words[place].make_room(csv.length):
                 raise self._failure(result)
             at += csv.used
         self._rest = text[at + csv.used :]
@@ -362,12 +360,6 @@ class CsvReader:
             self.arrays[member] = array = _with_room(array, self._full_rows + self._block_rows)
             _point(csv, self._memory, **{member: array[self._full_rows :]})
         csv.rows, csv.capacity = 0, self._block_rows
-
-    def _make_room_for_words(self) -> bool:
-        place = self.csv.column
-        if place not in self._words:
-            self._words[place] = _Words(self._c_words + place, self._reads[place] != "text")
-        return self._words[place].make_room(self.csv.length)
 
     def taken(self, more: int = 0) -> CsvReader:
         """Let the columns have the rows; the memory of their blocks is given back. more: rows for which there is room

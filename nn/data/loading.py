@@ -154,7 +154,7 @@ def _check_width(source: TableSource, kept: list[int], left_out: dict[int, str],
     if not left_out or len(kept) + len(left_out) != width:
         found = len(kept) if schema.target is not None else source.width
         raise LayersMismatch(column_mismatch(source, found, schema))
-    reasons = ", ".join(f"{_plain_name(source, place)} ({why})" for place, why in left_out.items())
+    reasons = ", ".join(f"{source.name(place)} ({why})" for place, why in left_out.items())
     raise LayersMismatch(
         f"{source.path}: {len(kept)} columns are inputs, expected {width}; left out: {reasons}; begin --layers with "
         f"{len(kept)} or auto, or keep a column by --numbers or --categories"
@@ -162,20 +162,18 @@ def _check_width(source: TableSource, kept: list[int], left_out: dict[int, str],
 
 
 def _matrix(table: Table, places: list[int], pixels: tuple[int, int, int] | None) -> np.ndarray:
-    """Return columns of numbers as an array (rows, columns), the table's own if it holds just these; or as pixels."""
+    """Return columns of numbers as an array (rows, columns), the table's own if it holds just these; or as pixels
+    (rows, channels, height, width), bytes where all are whole numbers in 0..255."""
     if places == table.number_places:
         x = table.numbers
     else:
         kept = np.searchsorted(table.number_places, places).tolist()
         x = records.new_rows((len(table), len(kept)), table.numbers.dtype)
         np.take(table.numbers, kept, axis=1, out=x, mode="clip")
-    return _pixels(x, pixels) if pixels else x
-
-
-def _pixels(x: np.ndarray, shape: tuple[int, int, int]) -> np.ndarray:
-    """Return pixels (rows, channels, height, width), as bytes where all are whole numbers in 0..255."""
+    if pixels is None:
+        return x
     are_bytes = bool((x >= 0).all() and (x <= 255).all() and (x == np.floor(x)).all())
-    return (x.astype(np.uint8) if are_bytes else x).reshape(-1, *shape)
+    return (x.astype(np.uint8) if are_bytes else x).reshape(-1, *pixels)
 
 
 def kept_columns(path: str, schema: Schema, names: str) -> dict[str, list[str]]:
@@ -191,12 +189,10 @@ def kept_columns(path: str, schema: Schema, names: str) -> dict[str, list[str]]:
 
 def _ids(source: TableSource, table: Table, places: Iterable[int]) -> dict[str, list[str]]:
     """Return the texts of columns that are kept as they are, by their names."""
-    kept = {}
-    for place in places:
-        words = [*table.columns[place].words, ""]
-        name = source.names[place] if source.names else str(place)
-        kept[name] = [words[code] for code in table.columns[place].values.tolist()]
-    return kept
+    words = {place: [*table.columns[place].words, ""] for place in places}
+    return {
+        source.name(place): [words[place][code] for code in table.columns[place].values.tolist()] for place in words
+    }
 
 
 def _facts(
@@ -214,14 +210,10 @@ def _facts(
         "now": now_among(names, targets) if targets else None,
         "ids": _ids(source, table, places.ids),
         "places": tuple(kept),
-        "left_out": {_plain_name(source, place): why for place, why in left_out.items()},
+        "left_out": {source.name(place): why for place, why in left_out.items()},
         "left_out_places": tuple(place for place in range(source.width) if place not in used),
         "kept_choices": schema.choices.kept(),
     }
-
-
-def _plain_name(source: TableSource, place: int) -> str:
-    return source.names[place] if source.names else str(place)
 
 
 # ---------------------------------------------------------------- images and arrays
@@ -232,23 +224,16 @@ def _of_arrays(found: Arrays, path: str | None, schema: Schema) -> Dataset:
     if schema.target is not None:
         tables = ", ".join(known.name for known in FORMATS if known.table)
         raise UsageError(f"{path or 'the array'}: --target names a column of a table ({tables}); leave it out")
-    x = _shaped(path or "the array", found.x, schema)
+    x, shape = found.x, schema.pixels or (schema.inputs,)
+    if schema.inputs is not None:
+        same_values = math.prod(shape) == math.prod(x.shape[1:])
+        if not same_values or (schema.pixels and x.ndim == 4 and shape != x.shape[1:]):
+            own, expected = ("x".join(map(str, sizes)) for sizes in (x.shape[1:], shape))
+            told = f"{own} values a row, expected {expected}, one per input of the network; check --layers"
+            raise LayersMismatch(f"{path or 'the array'}: {told}")
+        x = x.reshape(-1, *shape) if schema.pixels else x
     facts = {} if path is None else {"path": absolute(path), "given": path, "digest": found.sha256}
     return dataset_of(x, found.targets, schema, **facts)
-
-
-def _shaped(path: str, x, schema: Schema):
-    """Return x in the shape that the network takes, if it has as many values a row."""
-    if schema.inputs is None:
-        return x
-    shape = schema.pixels or (schema.inputs,)
-    same_values = math.prod(shape) == math.prod(x.shape[1:])
-    if not same_values or (schema.pixels and x.ndim == 4 and shape != x.shape[1:]):
-        found, expected = ("x".join(map(str, sizes)) for sizes in (x.shape[1:], shape))
-        raise LayersMismatch(
-            f"{path}: {found} values a row, expected {expected}, one per input of the network; check --layers"
-        )
-    return x.reshape(-1, *shape) if schema.pixels else x
 
 
 # ---------------------------------------------------------------- the data of a model

@@ -204,6 +204,10 @@ class TableSource:
         """Return how messages call a column."""
         raise NotImplementedError
 
+    def name(self, place: int) -> str:
+        """Return a column's name, its place where it has none."""
+        return self.names[place] if self.names else str(place)
+
     def read(self, wanted: Wanted) -> Table:
         """Return all rows. Raises DataError for rows that are no rows of this table, and columns of no known type."""
         if self.files is None:
