@@ -191,7 +191,7 @@ class Dataset:
     path, given: of the files, absolute and as it was given, by which messages call them.
     left_out: columns that are no inputs, with the reason. remarks: what a person should know of how they were read.
     unlabelled: rows that were left out because their target is a gap. ids: the text of each row of the --id columns, by
-    their names.
+    their names. is_part: these are some rows of those that sha256 stands for.
     memory: bytes within which the program is to stay; what has no room is in mapped files (data/records.py).
     """
 
@@ -218,6 +218,7 @@ class Dataset:
     ids: dict[str, list[str]] = field(default_factory=dict)
     given: str | None = None
     memory: int | None = None
+    is_part: bool = False
 
     def __post_init__(self):
         """Make arrays of what a person gives. Raises DataError for texts, and what `check` raises."""
@@ -292,7 +293,7 @@ class Dataset:
             x = self.x if inputs or self.now is not None else np.zeros((self.rows, 0), np.float32)
             x = x[rows] if isinstance(x, TableRows) else some_rows(x, rows)
         taken = {name: None if values is None else values[rows] for name, values in each.items()}
-        return replace(self, x=x, ids=ids, **taken)
+        return replace(self, x=x, ids=ids, is_part=True, **taken)
 
     def move_to_file(self) -> None:
         """Let the inputs lie in a mapped file, where they are many."""

@@ -9,9 +9,12 @@ computed.
 
 from __future__ import annotations
 
+import json
 import math
+import sys
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field, fields
+from functools import partial
 
 import numpy as np
 
@@ -23,7 +26,7 @@ from ..utils import DataError, log
 from .column import Column, shortened
 from .dataset import TableRows
 from .kinds import NUMBER, ONE_HOT, Kind, least_rows
-from .records import new_rows
+from .records import filled_records
 from .scaling import Moments, constants
 from .written import Order, UnknownForm, Written, WrittenDates, WrittenNumbers, YesNo
 
@@ -394,17 +397,17 @@ class Encoding:
         sizes = list(map(_code_bytes, self.columns))
         return record_type(dtype, *map(sizes.count, _SIZES))
 
-    def apply(self, x: TableRows, dtype: str) -> np.ndarray:
-        """Return rows as records for the engine. Raises DataError for rows of other columns."""
+    def apply(self, x: TableRows, dtype: str, digest: str | None = None) -> np.ndarray:
+        """Return rows as records for the engine. digest: of the data, whose records a checkpoint's file may keep.
+
+        Raises DataError for rows of other columns.
+        """
         found, expected = x.kinds, tuple(encoder.reads for encoder in self.encoders)
         if found != expected:
             raise DataError(f"the rows have columns {', '.join(found)}, expected {', '.join(expected)} as in training")
         rows = max(BLOCK_ROWS, sum(len(column.words) for column in x.columns))  # words are looked up once a block
-        records = new_rows((len(x),), self.record_of(dtype))
-        for first in range(0, len(x), rows):
-            some = slice(first, min(first + rows, len(x)))
-            self._fill(x, records[some], some)
-        return records
+        key = None if digest is None else json.dumps([digest, len(x), dtype, sys.byteorder, self.to_dict()])
+        return filled_records(len(x), self.record_of(dtype), rows, partial(self._fill, x), key, self.columns)
 
     def _fill(self, x: TableRows, records: np.ndarray, rows: slice) -> None:
         at = dict.fromkeys(_SIZES, 0)

@@ -2,29 +2,38 @@
 --memory, of which networks take what they need, by sizes alone.
 
 A mapped file has no name, so that nothing is left of it whatever ends the program, and is never on a file system in
-memory. Its place on the disk is taken before it is mapped: a full disk is an OutputError, and no signal later.
+memory. Its place on the disk is taken before it is mapped: a full disk is an OutputError, and no signal later. Records
+of a training with a checkpoint have a file beside it, from which a training that goes on maps them again.
 """
 
 from __future__ import annotations
 
 import contextlib
 import errno
+import glob
+import hashlib
 import math
 import mmap
 import os
 import tempfile
 import weakref
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
 
 import numpy as np
 
 from ..core import extension
+from ..core.records import check_rows
 from ..utils import (
     NnError,
     OutputError,
     UsageError,
+    alone_in,
+    atomic_file,
     cut_line,
+    cut_name,
     give_back_memory,
+    locked,
     memory_left,
     os_reason,
     own_bytes,
@@ -37,31 +46,37 @@ LEAST_BYTES_MAPPED = 1 << 16  # of an array that is not from the heap
 LEAST_BYTES_FREE = 1 << 24  # of arrays for which the free memory is asked, where there is no limit
 HUGE_BYTES = 1 << 21  # of a block that is worth huge pages
 COPIED_BYTES = 1 << 24  # at a time
+FORMAT = 1  # of files beside a checkpoint; another where the same encoding gives other bytes
+DIGEST_BYTES = 32
+KEY_CHARACTERS = 16  # in a name
 
 
 class _Room:
-    """The memory that rows may take; of the whole process, its threads too."""
+    """The memory that rows may take, and the folder of their files; of the whole process, its threads too."""
 
     limits: list[int] = []  # bytes, the last one counts; none: as the free memory allows
+    checkpoints: list[Path] = []  # files lie beside the last one; none: in a temporary folder
     taken = 0  # bytes of arrays in memory
     unasked = 0  # bytes since the free memory was asked for
 
 
 @contextlib.contextmanager
-def within(most: int | None) -> Iterator[None]:
-    """Let arrays of rows take at most `most` bytes of memory in the block; None: as it is.
+def within(most: int | None = None, beside: str | None = None) -> Iterator[None]:
+    """Let arrays of rows take at most `most` bytes of memory in the block, and their files lie beside a checkpoint.
 
-    Threads may end their blocks in any order: each takes back what it brought.
+    None: as it is. Threads may end their blocks in any order: each takes back what it brought.
     """
-    if most is None:
-        yield
-        return
-    give_back_memory()
-    _Room.limits.append(most)
+    if most is not None:
+        give_back_memory()
+    asked = (_Room.limits, most), (_Room.checkpoints, None if beside is None else Path(beside))
+    brought = [(own, value) for own, value in asked if value is not None]
+    for own, value in brought:
+        own.append(value)
     try:
         yield
     finally:
-        _Room.limits.remove(most)
+        for own, value in brought:
+            own.remove(value)
 
 
 def share_of(memory: int | None) -> int | None:
@@ -147,13 +162,13 @@ def tell_lost(path: str | os.PathLike) -> None:
 
 
 def folder_on_disk() -> str:
-    """Return the folder for files of rows, a temporary one on no file system in memory."""
-    asked = tempfile.gettempdir(), "/var/tmp", os.curdir
-    for folder in asked:
+    """Return the folder for files of rows: the checkpoint's, or a temporary one, on no file system in memory."""
+    asked = [*(str(path.parent) for path in _Room.checkpoints[-1:]), tempfile.gettempdir(), "/var/tmp", os.curdir]
+    for folder in filter(None, asked):
         with contextlib.suppress(OSError):
             if os.access(folder, os.W_OK) and not _is_in_memory(folder):
                 return folder
-    tried = ", ".join(dict.fromkeys(asked))
+    tried = ", ".join(dict.fromkeys(filter(None, asked)))
     raise OutputError(f"{tried}: no folder on a disk for rows that do not fit the memory; name one by TMPDIR")
 
 
@@ -199,6 +214,130 @@ def _filled(out: np.ndarray, rows) -> np.ndarray:
         some = slice(first, min(first + step, len(out)))
         out[some] = rows(some)
     return out
+
+
+# ---------------------------------------------------------------- records beside a checkpoint
+
+# A file's name has the digest of what decides its bytes; it is the records and the SHA-256 of name and records. Nothing
+# else in it is trusted: one that is cut, changed, of others or with codes out of range is written anew. It is mapped to
+# be read alone; one that changes while a training reads it ends the training before that writes anything.
+
+
+_in_use: dict[Path, list[tuple]] = {}  # by its checkpoint: (file, facts of it, memory, digest of the key) of each
+
+
+def filled_records(
+    rows: int, dtype: np.dtype, step: int, fill: Callable[[np.ndarray, slice], None], key: str | None, columns
+) -> np.ndarray:
+    """Return records, `step` of which `fill` sets at a time: in memory or in a file, beside the checkpoint if there is
+    one and a key, which decides their bytes. columns: the InputColumns of the records. Raises OutputError."""
+    blocks = [slice(first, min(first + step, rows)) for first in range(0, rows, step)]
+    beside = _file_beside(key, rows * dtype.itemsize)
+    if beside is None:
+        out = new_rows((rows,), dtype)
+        for some in blocks:
+            fill(out[some], some)
+        return out
+
+    path, digest = beside
+    with alone_in(path.parent):  # another rank of this host maps what the first has written
+        found = _read(path, digest, rows, dtype, columns)
+        if found is None:
+            if path.is_symlink():
+                path.unlink()
+            whole = hashlib.sha256(digest)
+            with atomic_file(path, mode=0o600) as file:
+                for some in blocks:
+                    block = np.zeros(some.stop - some.start, dtype)
+                    fill(block, some)
+                    file.write(block.view(np.uint8))
+                    whole.update(block.view(np.uint8))
+                file.write(whole.digest())
+            with contextlib.suppress(OSError):  # no modes, see atomic_file
+                os.chmod(path, 0o400)
+            found = _read(path, digest, rows, dtype, columns)
+    if found is None:
+        raise OutputError(f"{path}: cannot write: the file has changed since; let nothing else write there")
+    return found
+
+
+@contextlib.contextmanager
+def beside_checkpoint(path: str | None) -> Iterator[None]:
+    """Let files of rows lie beside a checkpoint in the block; its records are removed when a training has come to its
+    end."""
+    is_first = path is not None and Path(path) not in _Room.checkpoints[-1:]
+    try:
+        with within(beside=path):
+            yield
+            check_kept(path)
+    finally:
+        if is_first:
+            _in_use.pop(Path(path), None)
+    if not is_first:
+        return
+    folder, name = Path(path).parent, glob.escape(cut_name(Path(path).name))
+    for kept in folder.glob(f"{name}.rows-{'[0-9a-f]' * KEY_CHARACTERS}"):
+        with contextlib.suppress(OSError):
+            kept.unlink()
+    for part in folder.glob(f".{name}.rows-*.tmp"):  # a killed run's, or one that another rank writes now
+        with contextlib.suppress(OSError), open(part, "r+b") as file:
+            if locked(file.fileno()):
+                part.unlink()
+
+
+def check_kept(beside: str | None) -> None:
+    """Raise OutputError if a file beside a checkpoint was changed since it was mapped: what was trained is wrong."""
+    for path, facts, memory, digest in _in_use.get(Path(beside or ""), ()):
+        try:
+            now = os.stat(path)
+        except OSError:
+            continue
+        is_touched = os.path.samestat(now, facts) and now.st_mtime_ns != facts.st_mtime_ns
+        if is_touched and (now.st_size != facts.st_size or not _is_whole(memory, digest)):
+            raise OutputError(f"{path}: was changed while a training read it; let nothing write there, and train again")
+
+
+def _file_beside(key: str | None, size: int) -> tuple[Path, bytes] | None:
+    """Return (path, digest of the key) of records that go beside the checkpoint; None for those that do not."""
+    if key is None or not _Room.checkpoints or fits(size):
+        return None
+    beside = _Room.checkpoints[-1]
+    if not os.path.samefile(folder_on_disk(), beside.parent):
+        return None
+    digest = hashlib.sha256(f"{FORMAT} {key}".encode(errors="surrogatepass"))
+    name = f"{cut_name(beside.name)}.rows-{digest.hexdigest()[:KEY_CHARACTERS]}"
+    return beside.with_name(name), digest.digest()
+
+
+def _read(path: Path, digest: bytes, rows: int, dtype: np.dtype, columns) -> np.ndarray | None:
+    """Return the mapped records of a file, None unless it is our own, whole, and has codes that the network has."""
+    flags = os.O_NOFOLLOW | os.O_NONBLOCK  # a pipe keeps nobody waiting
+    try:
+        with open(path, "rb", opener=lambda path, how: os.open(path, how | flags)) as file:
+            facts = os.fstat(file.fileno())
+            is_ours = facts.st_uid == os.geteuid() and not facts.st_mode & 0o022
+            if facts.st_size != rows * dtype.itemsize + DIGEST_BYTES or not is_ours:
+                return None
+            tell_lost(path)
+            memory = mmap.mmap(file.fileno(), facts.st_size, access=mmap.ACCESS_READ)
+    except OSError:
+        return None
+    if not _is_whole(memory, digest):
+        return None
+    found = np.frombuffer(memory, dtype, rows)
+    try:
+        check_rows(found, columns)
+    except ValueError:
+        return None
+    _in_use.setdefault(_Room.checkpoints[-1], []).append((path, facts, memory, digest))
+    return found
+
+
+def _is_whole(memory: mmap.mmap, digest: bytes) -> bool:
+    whole, size = hashlib.sha256(digest), len(memory) - DIGEST_BYTES
+    for first in range(0, size, COPIED_BYTES):
+        whole.update(memoryview(memory)[first : min(first + COPIED_BYTES, size)])
+    return whole.digest() == memory[size:]
 
 
 # ---------------------------------------------------------------- the budget

@@ -22,6 +22,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from ..data.records import check_kept
 from ..settings.flags import DEFAULTS
 from ..utils import DataError, InputNotFound, OutputError, UsageError, check_writable, log
 from .tensor_file import TensorFile
@@ -166,8 +167,9 @@ class Checkpoint:
     def save(self, states: list[State | None]) -> None:
         """Write the states of the networks of the run at hand, and of those before it, in a thread of its own.
 
-        A failure is reported, and kept as `failure`.
+        A failure is reported, and kept as `failure`; OutputError where rows have changed that the networks learn from.
         """
+        check_kept(self.path)
         self.finish()
         self._runs[-1] = self._runs[-1][0], states
         each = [*self._runs, *self._found[len(self._runs) :]]

@@ -63,17 +63,20 @@ def member_outputs(net, x) -> Iterator[np.ndarray]:
         yield _in_units(member, engine.predict(data, vector=member.vector))
 
 
-def engine_rows(net, x: np.ndarray | TableRows) -> np.ndarray:
-    """Return raw rows as the engine takes them: scaled (rows, inputs), records; uint8 pixels stay as they are."""
+def engine_rows(net, x: np.ndarray | TableRows, digest: str | None = None) -> np.ndarray:
+    """Return raw rows as the engine takes them: scaled (rows, inputs), records; uint8 pixels stay as they are.
+
+    digest: as Encoding.apply takes it.
+    """
     if isinstance(x, np.ndarray) and x.dtype.kind == "V":
         return x
     with np.errstate(over="ignore"):  # what overflows makes an output that is refused
-        return _converted_rows(net, x)
+        return _converted_rows(net, x, digest)
 
 
-def _converted_rows(net, x: np.ndarray | TableRows) -> np.ndarray:
+def _converted_rows(net, x: np.ndarray | TableRows, digest: str | None) -> np.ndarray:
     if net.encoding is not None:
-        return net.encoding.apply(TableRows.of(x), net.dtype)
+        return net.encoding.apply(TableRows.of(x), net.dtype, digest)
     if isinstance(x, TableRows):
         raise DataError("the rows have gaps, texts or dates, the network was trained on numbers alone; use other rows")
     x = np.asarray(x)

@@ -9,7 +9,7 @@ from dataclasses import asdict
 import numpy as np
 
 from ..data import records
-from ..data.records import ROW_BYTES, check_left, make_room, training_bytes
+from ..data.records import ROW_BYTES, beside_checkpoint, check_left, make_room, training_bytes
 from ..data.splits import split_rows
 from ..ds import Dataset
 from ..files.checkpoint import Checkpoint
@@ -90,12 +90,13 @@ def train(
         raise UsageError(f"--validation {OF_FOLD}: judges each network of --folds F by its fold; give --folds too")
     ensemble_of = ensemble_for(net, ds, options, given, several)
     beside = {"callback": callbacks, "stop": stop or StopRequest(), "checkpoint": saving, "validation": given_rows}
-    if ensemble_of is None:
-        result = train_one(net, ds, options, rows, **beside)
-    elif rows is not None:
-        raise UsageError("rows: are those of one network; leave out networks, folds and vary")
-    else:
-        result = train_several(net, ds, options, ensemble_of, **beside)
+    with beside_checkpoint(saving.path):
+        if ensemble_of is None:
+            result = train_one(net, ds, options, rows, **beside)
+        elif rows is not None:
+            raise UsageError("rows: are those of one network; leave out networks, folds and vary")
+        else:
+            result = train_several(net, ds, options, ensemble_of, **beside)
     tell(result)
     return _written(result, callbacks, saving)
 
@@ -194,7 +195,7 @@ def train_many(
     saving = checkpoint if isinstance(checkpoint, Checkpoint) else Checkpoint(checkpoint)
     callbacks = Callbacks([callback or Callback()])
     first, each = members[0].reader, [training_bytes(one.net, one.options.batch_number) for one in members]
-    with first.apart() as apart, records.within(make_room(first, ds, each)):
+    with beside_checkpoint(saving.path), first.apart() as apart, records.within(make_room(first, ds, each)):
         for member in members if apart[0].size > 1 or len(apart[1]) > 1 else ():
             member.net.compute_at(apart[1][0])
         run = Run(first, members, ds, callbacks, stop or StopRequest(), saving, given_rows, apart)

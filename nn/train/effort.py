@@ -18,7 +18,7 @@ from ..backends import Place
 from ..core import random
 from ..data.dataset import TableRows
 from ..data.encoding import statistics_of
-from ..data.records import program_bytes
+from ..data.records import beside_checkpoint, program_bytes
 from ..data.splits import fold_rows, split_rows
 from ..ds import Dataset
 from ..files.checkpoint import Checkpoint
@@ -216,14 +216,15 @@ class Effort:
         self._callback.begin([cost / total for *_, cost in candidates])
         self._compile_ahead(candidates)
         try:
-            for candidate, net, _ in candidates:
-                self.net, candidate = net, candidate.settled(losses)
-                told = self._trained(candidate, net, train)
-                if candidate.is_trial:
-                    losses[candidate.augment] = min(told["val_loss"])
-                else:
-                    figures.append(told)
-                    self.tried.append((candidate, net))
+            with beside_checkpoint(self._checkpoint.path):  # whose records candidates may share
+                for candidate, net, _ in candidates:
+                    self.net, candidate = net, candidate.settled(losses)
+                    told = self._trained(candidate, net, train)
+                    if candidate.is_trial:
+                        losses[candidate.augment] = min(told["val_loss"])
+                    else:
+                        figures.append(told)
+                        self.tried.append((candidate, net))
         except Stopped as stopped:
             if not self.tried or self._checkpoint.path is not None:
                 raise

@@ -287,7 +287,7 @@ def _engine_rows(net, of_classes: np.ndarray | None, ds: Dataset) -> tuple[np.nd
     weights = ds.weights
     if of_classes is not None:
         weights = of_classes[ds.y] if weights is None else of_classes[ds.y] * weights
-    both = net.engine_rows(ds.x), y
+    both = net.engine_rows(ds.x, None if ds.is_part else ds.sha256), y
     return both if weights is None else (*both, weights.astype(net.dtype))
 
 

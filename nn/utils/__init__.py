@@ -45,6 +45,7 @@ from .machine import (
 )
 from .messages import LONGEST_LINE, closest, counted, cut_line, listed, log, os_reason, printable, say, show, told_once
 from .output_files import (
+    alone_in,
     append_whole,
     atomic_file,
     atomic_write,

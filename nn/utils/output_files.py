@@ -220,6 +220,17 @@ def wait_for_lock(handle: int) -> None:
         fcntl.flock(handle, fcntl.LOCK_EX)
 
 
+@contextlib.contextmanager
+def alone_in(folder: str | os.PathLike) -> Iterator[None]:
+    """Let one process of this host at a time be in the block for a folder, where its file system has locks."""
+    handle = os.open(folder, os.O_RDONLY)
+    try:
+        wait_for_lock(handle)
+        yield
+    finally:
+        os.close(handle)
+
+
 def _remove_forsaken(target: Path) -> None:
     """Remove the temporary files that killed runs have left beside the file, which was just written: nobody has them
     locked, and by the clock of the file system they are old."""

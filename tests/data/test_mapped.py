@@ -9,7 +9,6 @@ import signal
 import stat
 import subprocess
 import sys
-import tempfile
 import threading
 import time
 from pathlib import Path
@@ -52,10 +51,9 @@ def is_mapped(array: np.ndarray) -> bool:
     return False
 
 
-def test_arrays_beyond_the_limit_are_in_files_without_a_name(tmp_path, monkeypatch):
-    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+def test_arrays_beyond_the_limit_are_in_files_without_a_name(tmp_path):
     before = records.taken()
-    with records.within(before + (3 << 20)):
+    with records.within(before + (3 << 20), str(tmp_path / "c.ck")):
         there, beyond = records.new_rows((1 << 19,), np.float32), records.new_rows((1 << 19,), np.float32, "F")
         assert not is_mapped(there) and is_mapped(beyond) and not beyond.any()
         assert records.taken() == before + (2 << 20) and os.listdir(tmp_path) == []
@@ -86,13 +84,12 @@ def test_rows_are_collected_in_a_file_where_memory_is_short(rows, more, blocks, 
 def test_a_file_of_rows_is_for_its_owner_and_never_in_memory(tmp_path, monkeypatch):
     facts, allocate = [], os.posix_fallocate
     monkeypatch.setattr(os, "posix_fallocate", lambda at, *more: facts.append(os.fstat(at)) or allocate(at, *more))
-    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
-    with records.within(0):
+    with records.within(0, str(tmp_path / "c.ck")):
         records.new_rows((records.LEAST_BYTES,), np.uint8)
     assert [(stat.S_IMODE(one.st_mode), one.st_dev) for one in facts] == [(0o600, os.stat(tmp_path).st_dev)]
     if os.path.isdir("/dev/shm") and records._is_in_memory("/dev/shm"):
-        monkeypatch.setattr(tempfile, "tempdir", "/dev/shm")
-        assert records.folder_on_disk() != "/dev/shm"
+        with records.within(0, "/dev/shm/c.ck"):
+            assert records.folder_on_disk() != "/dev/shm"
     monkeypatch.setattr(records, "_is_in_memory", lambda folder: True)
     with (
         pytest.raises(OutputError, match="no folder on a disk for rows that do not fit the memory; name one by TMPDIR"),

@@ -176,6 +176,12 @@ def _mixed_network(**settings) -> tuple[nn.Network, nn.Dataset]:
     return net, ds
 
 
+def train_mixed(checkpoint: Path, **more) -> bytes:
+    """Train beside a checkpoint, which goes; return the parameters."""
+    checkpoint.unlink(missing_ok=True)
+    return _mixed_network(checkpoint=str(checkpoint), **more)[0].vector.tobytes()
+
+
 def mixed_network() -> nn.Network:
     """Return a network that is trained on a table with numbers, categories and dates."""
     return _mixed_network()[0]

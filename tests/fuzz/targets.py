@@ -8,6 +8,7 @@ import csv
 import hashlib
 import io
 import json
+import os
 import resource
 import shutil
 import subprocess
@@ -18,6 +19,7 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from types import SimpleNamespace
+from unittest import mock
 
 import numpy as np
 from support.c_models import SANITIZED, program
@@ -25,14 +27,14 @@ from support.command_line import controls, on_terminal
 from support.patterns import patterns
 
 import nn
-from nn.data import kinds, loading
+from nn.data import kinds, loading, records
 from nn.data.column import Column
 from nn.layers import parse, to_spec
 from nn.settings import flags
 from nn.study import results, solar, sweep, sweep_page
 from nn.study.page import html_of
 from nn.terminal import config, tables
-from nn.utils import DataError, UsageError
+from nn.utils import DataError, NnError, UsageError
 
 from . import seeds
 from .seeds import SPLIT
@@ -191,6 +193,64 @@ def _resume(path: Path) -> None:
     nn.train(nn.Network("2,3,1", "binary"), seeds.trained_rows(), epochs=2, resume=str(path))
 
 
+@contextlib.contextmanager
+def _kept_rows(folder: Path):
+    """Let all rows lie in mapped files: those of records beside the checkpoint of a training in this folder."""
+    no = {"fits": lambda size: False, "_is_in_memory": lambda folder: False}
+    with mock.patch.multiple(records, LEAST_BYTES=0, LEAST_BYTES_MAPPED=0, **no):
+        yield lambda **more: seeds.train_mixed(folder / "c.ck", **more)
+
+
+class _Keeping(nn.Callback):
+    """Keeps the file of records that lies beside the checkpoint, and the digest of its key."""
+
+    def __init__(self, folder: Path):
+        self.folder = folder
+
+    def epoch(self, *_) -> None:
+        (self.path,) = self.folder.glob("c.ck.rows-*")
+        self.data, self.digest = self.path.read_bytes(), [*records._in_use.values()][-1][-1][3]
+
+
+@cache
+def _kept() -> tuple[_Keeping, bytes]:
+    """Return a file of records, and the parameters that are trained on it."""
+    with tempfile.TemporaryDirectory() as folder, _kept_rows(Path(folder)) as train:
+        keeping = _Keeping(Path(folder))
+        return keeping, train(callback=keeping)
+
+
+def _train_on_kept(path: Path) -> None:
+    """Train beside a file of records. The first byte says with which mode, and as what, it lies there, whether its
+    length is right, and its digest: who knows the key may exchange values, but for none that the network lacks."""
+    keeping, expected = _kept()
+    data, kept = path.read_bytes(), path.with_name(keeping.path.name)
+    how, data = data[:1] or b"0", data[1:]
+    if how[0] & 16:
+        data = (data + bytes(len(keeping.data)))[: len(keeping.data)]
+    if how[0] & 8:
+        data = data[:-32] + hashlib.sha256(keeping.digest + data[:-32]).digest()
+    kept.unlink(missing_ok=True)
+    kept.write_bytes(data)
+    kept.chmod((0o600, 0o400, 0o666, 0o200)[how[0] % 4])
+    if how[0] & 4:
+        os.replace(kept, path)
+        kept.symlink_to(path)
+    with _kept_rows(path.parent) as train:
+        try:
+            found = train()
+        except NnError:
+            assert how[0] & 8, "refused"
+            return
+    assert found == expected or how[0] & 8, "another model"
+    assert not [*path.parent.glob("*c.ck.rows-*")], "records are left over"
+
+
+def _kept_seeds() -> list[bytes]:
+    data = _kept()[0].data
+    return [b"\x10" + data, b"\x11" + data[:100], b"\x18" + b"\xff" * len(data)]
+
+
 # -- texts ---------------------------------------------------------------------------------------------------
 
 
@@ -316,6 +376,7 @@ TARGETS = {
     "words-long": Target(seeds.words, _guess_long, words=(*CSV_WORDS, b"$", b"1,234", b" km", b"/", b":"), cost=50),
     "names": Target(seeds.names, _show_names, words=(*CSV_WORDS, *NAME_WORDS), cost=50),
     "c-rows": Target(seeds.c_rows, _predict_in_c, words=C_WORDS, needs=("gcc",), cost=10),
+    "kept-records": Target(_kept_seeds, _train_on_kept, cost=10),
     "layers": Target(seeds.layers, _parse_layers, words=LAYER_WORDS),
     "config": Target(seeds.config, _apply_config, words=JSON_WORDS + TOML_WORDS),
     "plan": Target(seeds.plan, _read_plan, words=(*JSON_WORDS, *TOML_WORDS, b"gpus", b"path", b"series", b"form")),

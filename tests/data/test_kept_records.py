@@ -1,0 +1,290 @@
+"""Records beside the checkpoint: written once, used again by the training that goes on, and never trusted."""
+
+import glob
+import os
+import signal
+import stat
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+from support.command_line import environment, run, succeed
+from support.launches import find_mpi, ours, prepare_launch
+from support.people import as_csv, people
+
+import nn
+from nn.data import records
+from nn.data.encoding import Encoding
+from nn.utils import OutputError, Stopped, StopRequest
+from nn.watch.callbacks import Callback
+
+MAPPED = """
+import os, sys, nn.data.records as r
+r.LEAST_BYTES = r.LEAST_BYTES_MAPPED = 0
+r.fits = lambda size: False
+write = r.atomic_file
+def told(path, **more):
+    os.write(2, b"WRITES ")
+    return write(path, **more)
+r.atomic_file = told
+import nn.cli
+sys.exit(nn.cli.main(sys.argv[1:]))
+"""
+TRAIN = ["--train", "--dataset", "people.csv", "--layers", "auto,8,1", "--epochs", 3, "--checkpoint", "c.ck", "-q"]
+TRAIN += ["--model", "m.bin"]
+
+
+@pytest.fixture
+def folder(folder):
+    (folder / "people.csv").write_text(as_csv(people(2000)))
+    return folder
+
+
+def files() -> list[str]:
+    return glob.glob("c.ck.rows-*")
+
+
+class Stopping(Callback):
+    """Ask for a stop after the first epoch."""
+
+    def __init__(self):
+        self.stop = StopRequest()
+
+    def epoch(self, epoch, *_):
+        self.stop.request(signal.SIGTERM)
+
+
+def stopped(**flags):
+    """Train until the first epoch's end; the file of records stays."""
+    stopping = Stopping()
+    with pytest.raises(Stopped):
+        trained(callback=stopping, stop=stopping.stop, **flags)
+    return files()
+
+
+def trained(path="people.csv", **flags):
+    ds = nn.load(path)
+    net = nn.Network.for_data(ds, "auto,8,1", seed=5)
+    nn.train(net, ds, epochs=3, checkpoint="c.ck", **flags)
+    return net
+
+
+@pytest.fixture
+def encoded(monkeypatch) -> list[int]:
+    """The rows of each block that was encoded."""
+    blocks, fill = [], Encoding._fill
+    monkeypatch.setattr(
+        Encoding, "_fill", lambda self, x, out, some: blocks.append(len(out)) or fill(self, x, out, some)
+    )
+    return blocks
+
+
+def test_a_training_that_goes_on_uses_the_file_and_the_end_removes_it(folder, mapped, encoded):
+    peace = trained().vector
+    assert encoded == [2000] and files() == []
+    (path,) = stopped()
+    assert stat.S_IMODE(os.stat(path).st_mode) == 0o400
+    before, encoded[:] = os.stat(path).st_ino, []
+    assert stopped(resume="auto") == [path] and os.stat(path).st_ino == before
+    np.testing.assert_array_equal(trained(resume="auto").vector, peace)
+    assert encoded == [] and files() == []
+
+
+def cut(data: bytes) -> bytes:
+    return data[:-100]
+
+
+def changed(data: bytes) -> bytes:
+    return data[:1000] + bytes([data[1000] ^ 1]) + data[1001:]
+
+
+def of_another_key(data: bytes) -> bytes:
+    return data[:-32] + records.hashlib.sha256(data[:-32]).digest()
+
+
+@pytest.mark.parametrize("damage", [cut, changed, of_another_key, lambda data: b"", lambda data: data + b"\0"])
+def test_a_file_that_is_not_whole_is_written_anew(folder, mapped, encoded, damage):
+    peace = trained().vector
+    (path,) = stopped()
+    whole = Path(path).read_bytes()
+    os.chmod(path, 0o600)
+    Path(path).write_bytes(damage(whole))
+    encoded.clear()
+    assert stopped(resume="auto") == [path] and Path(path).read_bytes() == whole and encoded == [2000]
+    np.testing.assert_array_equal(trained(resume="auto").vector, peace)
+
+
+def test_a_file_whose_digest_is_right_but_a_code_is_not_is_written_anew(folder, mapped, encoded, monkeypatch):
+    (path,) = stopped()
+    whole = Path(path).read_bytes()
+    fill = Encoding._fill
+
+    def too_large(self, x, out, some):
+        fill(self, x, out, some)
+        out["codes1"] = 255
+
+    monkeypatch.setattr(Encoding, "_fill", too_large)
+    os.remove(path)
+    with pytest.raises(OutputError, match="the file has changed since"):
+        stopped()
+    assert Path(path).read_bytes() != whole
+    monkeypatch.setattr(Encoding, "_fill", fill)
+    assert stopped() == [path] and Path(path).read_bytes() == whole
+
+
+def test_a_file_of_others_or_a_link_is_not_used(folder, mapped):
+    (path,) = stopped()
+    whole = Path(path).read_bytes()
+    os.chmod(path, 0o666)
+    assert stopped() == [path] and stat.S_IMODE(os.stat(path).st_mode) == 0o400
+    os.replace(path, "elsewhere")
+    os.symlink("elsewhere", path)
+    assert stopped() == [path] and not os.path.islink(path) and Path(path).read_bytes() == whole
+
+
+class Attacking(Callback):
+    """Do something to the file of records after the first epoch."""
+
+    def __init__(self, attack):
+        self.attacks = [attack]
+
+    def epoch(self, *_):
+        while self.attacks:
+            self.attacks.pop()(*files())
+
+
+def other_bytes(path):
+    os.chmod(path, 0o600)
+    with open(path, "r+b") as file:
+        file.seek(1000)
+        file.write(bytes(range(100)))
+
+
+def swap(path):
+    Path("other").write_bytes(os.urandom(os.path.getsize(path)))
+    os.replace("other", path)
+
+
+def test_records_that_change_while_a_training_reads_them_end_it(folder, mapped):
+    with pytest.raises(OutputError, match="c.ck.rows-.*: was changed while a training read it"):
+        trained(callback=Attacking(other_bytes))
+    assert not os.path.exists("c.ck")
+
+
+@pytest.mark.parametrize("attack", [swap, os.utime, os.remove, lambda path: os.chmod(path, 0o644)])
+def test_a_file_that_is_swapped_touched_or_removed_is_no_harm(folder, mapped, attack):
+    peace = trained().vector
+    np.testing.assert_array_equal(trained(callback=Attacking(attack)).vector, peace)
+    assert files() == []
+
+
+def test_records_that_are_cut_while_a_training_reads_them_end_it_in_one_line(folder):
+    """The system ended the process by SIGBUS, without a word."""
+    cutting = """
+import os, glob
+from nn.train.member import Member
+epoch = Member._run_epoch
+def cutting(self, *more):
+    for path in glob.glob("c.ck.rows-*"):
+        os.chmod(path, 0o600)
+        os.truncate(path, 0)
+    return epoch(self, *more)
+Member._run_epoch = cutting
+"""
+    program = MAPPED.replace("import nn.cli\n", "import nn.cli\n" + cutting)
+    command = [sys.executable, "-c", program, *map(str, TRAIN)]
+    done = subprocess.run(command, env=environment(), capture_output=True, text=True, timeout=60)
+    (line,) = done.stderr.removeprefix("WRITES ").splitlines()
+    assert done.returncode == 73 and line.startswith("nn: c.ck.rows-") and "cannot be read any more" in line
+    assert not os.path.exists("m.bin")
+
+
+def test_other_data_and_another_format_have_another_file(folder, mapped, monkeypatch):
+    first = stopped()
+    (folder / "people.csv").write_text(as_csv(people(2000, seed=1)))
+    second = stopped()
+    monkeypatch.setattr(records, "FORMAT", 2)
+    third = stopped()
+    assert len(third) == 3 and set(first) < set(second) < set(third)
+    trained()
+    assert files() == []
+
+
+def test_parts_that_a_killed_run_has_left_are_removed_at_the_end(folder, mapped):
+    part, others = Path(".c.ck.rows-0123456789abcdef.12.tmp"), Path("c.ck.rows-mine")
+    part.write_bytes(b"part")
+    others.write_bytes(b"")
+    stopped()
+    assert part.exists()
+    trained()
+    assert not part.exists() and files() == [str(others)]
+
+
+def test_a_checkpoint_may_have_a_long_name(folder, mapped, monkeypatch):
+    name = "c" * 240
+    ds = nn.load("people.csv")
+    nn.train(nn.Network.for_data(ds, "auto,8,1"), ds, epochs=1, checkpoint=name)
+    assert sorted(os.listdir()) == sorted([name, "people.csv"])
+
+
+def test_records_in_memory_and_rows_of_a_data_set_have_no_file(folder, request):
+    """The digest is that of all rows."""
+    assert stopped() == []
+    request.getfixturevalue("mapped")
+    ds, own = nn.load("people.csv").of_rows(slice(1000)), Stopping()
+    with pytest.raises(Stopped):
+        nn.train(nn.Network.for_data(ds, "auto,8,1"), ds, epochs=3, checkpoint="c.ck", callback=own, stop=own.stop)
+    assert files() == []
+
+
+def test_a_killed_training_goes_on_with_its_records(folder):
+    succeed(*TRAIN, "--epochs", 300, "--model", "peace.bin", "--checkpoint", "peace.ck")
+    command = [sys.executable, "-c", MAPPED, *map(str, TRAIN), "--epochs", "300", "--resume", "auto"]
+    process = subprocess.Popen(command, env=environment(), stderr=subprocess.PIPE, text=True)
+    end = time.monotonic() + 60
+    while not os.path.exists("c.ck") and process.poll() is None and time.monotonic() < end:
+        time.sleep(0.005)
+    process.send_signal(signal.SIGKILL)
+    assert process.communicate()[1].count("WRITES") == 1 and len(files()) == 1
+    done = subprocess.run(command, env=environment(), capture_output=True, text=True, timeout=60)
+    assert done.returncode == 0 and "WRITES" not in done.stderr, done.stderr
+    assert Path("m.bin").read_bytes() == Path("peace.bin").read_bytes() and files() == []
+
+
+def test_a_full_disk_is_told(folder, mapped, monkeypatch):
+    real = os.fsync
+
+    def full(handle):
+        if os.readlink(f"/proc/self/fd/{handle}").count("c.ck.rows-"):
+            raise OSError(28, "No space left on device")
+        real(handle)
+
+    monkeypatch.setattr(os, "fsync", full)
+    result = run(*TRAIN)
+    assert result.code == 73 and result.err.count("\n") == 1 and "No space left on device" in result.err
+    assert not glob.glob(".*c.ck.rows-*") and files() == []
+
+
+@pytest.mark.parametrize("more, count", [([], 1), (["--folds", "2"], 2)])
+def test_one_rank_of_a_host_writes_and_the_others_map(folder, monkeypatch, more, count):
+    """A file for each network: they are of different rows."""
+    mpi = find_mpi("mpich")
+    prepare_launch(folder, monkeypatch)
+    given = [*map(str, TRAIN), *more, "--distribute", "mirrored"]
+    peace = mpi.train(2, *given, "--model", "peace.bin")
+    done = mpi.launch(2, sys.executable, "-c", MAPPED, *given)
+    assert (peace.returncode, done.returncode) == (0, 0), peace.stderr + done.stderr
+    assert done.stderr.count("WRITES") == count and files() == []
+    assert Path("m.bin").read_bytes() == Path("peace.bin").read_bytes()
+
+
+def test_a_writer_that_fails_ends_all_ranks_in_one_line(folder, monkeypatch):
+    mpi = find_mpi("mpich")
+    prepare_launch(folder, monkeypatch)
+    failing = MAPPED.replace("return write(path, **more)", "raise r.OutputError('cannot write: the disk is full')")
+    done = mpi.launch(2, sys.executable, "-c", failing, *map(str, TRAIN), "--distribute", "mirrored")
+    assert done.returncode != 0 and len(ours(done.stderr.replace("WRITES ", ""))) == 1
+    assert "the disk is full" in done.stderr
