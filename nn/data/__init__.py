@@ -18,7 +18,7 @@
     kinds.py         what each column is, by its fields or by a person's choice, or why it is left out; written.py:
                      numbers, dates and ordered words as people write them
     fields.py        odd words and gaps: what is refused, what is told; weights, groups and times of the rows; columns
-                     that give the target away
+                     that give the target away, numbers that may stand for gaps
     targets.py       the task, the classes and the values of the targets
     dataset.py       Dataset, Schema, Choices; TableRows, rows of more than numbers; the digest of columns
     encoding.py      columns -> inputs of a network: an encoder for each kind of column, and what the training rows

@@ -1,5 +1,5 @@
 """Fields that are not what their column is: gaps, odd words, numbers out of range; the sentences for all formats. And
-columns that give the target away.
+columns that give the target away, numbers that stand for missing values.
 
 Rows without a target are left out first; what else they hold does not matter.
 """
@@ -22,6 +22,7 @@ from .column import (
     Table,
     as_text,
     is_not_finite,
+    number_text,
     settled,
     shortened,
     valued,
@@ -34,7 +35,9 @@ from .written import DIGIT
 _MOST_TOLD = 20  # columns in a message
 _EXAMPLES = 3  # of odd words in a remark
 _LOOK_ROWS = 1000  # which rule out nearly all columns
-_EXACT = 1e-5  # of the largest target, that float32 may be off
+_MOST_COLUMNS = 200  # of which sums are looked for
+_EXACT = 1e-5  # of the largest target, that a sum of float32 may be off
+_FREQUENT = 0.005  # share of the rows whose number may stand for a gap
 _ENOUGH = 10  # fields, none of which is a number, that show a column to be another one than a model's
 
 
@@ -226,20 +229,32 @@ def role_values(source: TableSource, table: Table, places: Places) -> dict[str, 
 
 
 def remarks_on(ds: Dataset) -> list[str]:
-    """Return a remark for each column that alone tells the target of all rows: a copy of it, or known only after it. A
-    network would learn nothing else."""
-    if ds.y is None or ds.x.ndim != 2 or ds.x.dtype == np.uint8 or len(ds.x) < 4 * RARE:
+    """Return remarks on columns that give the target away (a copy of it, or known only after it: a network would learn
+    nothing else), and on numbers that may stand for missing values."""
+    if ds.x.ndim != 2 or ds.x.dtype == np.uint8 or len(ds.x) < 4 * RARE:
         return []
-    tells, looks = _tells if ds.classes is not None else _is_target, (slice(_LOOK_ROWS), slice(None))
-    target, remarks = ds.targets[0] if ds.targets else "the target", []
-    for place, column in enumerate(TableRows.of(ds.x).columns):
-        if all(tells(column, ds.y, rows) for rows in looks):
-            name = (ds.columns and ds.columns[place]) or str((ds.places or range(ds.inputs))[place])
-            remarks.append(
-                f"column {name} alone tells {target} of all {len(ds.x)} rows: leave it out (--drop "
-                f"{shlex.quote(in_a_list(name))}) unless it is known beforehand"
-            )
-    return remarks
+    columns, looks = TableRows.of(ds.x).columns, (slice(_LOOK_ROWS), slice(None))
+    if ds.y is None or ds.classes is None:
+        given_away = [] if ds.y is None else _sums(ds, columns)
+    else:
+        given_away = [[place] for place, one in enumerate(columns) if all(_tells(one, ds.y, rows) for rows in looks)]
+    remarks = [_leave_out(ds, places) for places in given_away]
+    return remarks + [line for place, column in enumerate(columns) for line in _stand_ins(ds, place, column)]
+
+
+def _name(ds: Dataset, place: int) -> str:
+    return (ds.columns and ds.columns[place]) or str((ds.places or range(ds.inputs))[place])
+
+
+def _leave_out(ds: Dataset, places: list[int]) -> str:
+    names, target = [_name(ds, place) for place in places], ds.targets[0] if ds.targets else "the target"
+    told, them, they = f"column {names[0]} alone tells", "it", "it is"
+    if len(names) > 1:
+        told, them, they = f"columns {' + '.join(names)} tell", "them", "they are"
+    return (
+        f"{told} {target} of all {len(ds.x)} rows: leave {them} out "
+        f"(--drop {shlex.quote(','.join(map(in_a_list, names)))}) unless {they} known beforehand"
+    )
 
 
 def _tells(column: Column, y: np.ndarray, rows: slice) -> bool:
@@ -261,11 +276,49 @@ def _tells(column: Column, y: np.ndarray, rows: slice) -> bool:
     return bool(no.max() < yes.min() or yes.max() < no.min())  # never with a gap, which is nan
 
 
-@np.errstate(over="ignore", invalid="ignore")  # of numbers that are too large it is not told
-def _is_target(column: Column, y: np.ndarray, rows: slice) -> bool:
-    """Return whether the numbers of the target in these rows are those of a column, in any unit."""
-    if column.reads != "number" or y.shape[1] != 1 or not np.ptp(y[rows]) or not np.ptp(column.values[rows]) > 0:
-        return False
-    x, y = column.values[rows].astype(np.float64), y[rows, 0].astype(np.float64)
-    x, own = x - x.mean(), y - y.mean()
-    return bool(np.abs(own - (x @ own) / (x @ x) * x).max() <= 2 * _EXACT * np.abs(y).max())  # never with a gap
+def _sums(ds: Dataset, columns) -> list[list[int]]:
+    """Return the columns, if there are some, of which the target is a sum or difference, or one of them in any unit."""
+    places = [place for place, column in enumerate(columns) if column.reads == "number"]
+    some, least = slice(_LOOK_ROWS), 2 * len(places)
+    if ds.y.shape[1] != 1 or not 0 < len(places) <= _MOST_COLUMNS or len(ds.y[some]) < least or not np.ptp(ds.y[some]):
+        return []
+
+    def columns_and_one(places: list[int], rows: slice) -> np.ndarray:
+        return np.column_stack([*(columns[place].values[rows] for place in places), np.ones(len(ds.y[rows]))])
+
+    x = columns_and_one(places, some)
+    if not np.isfinite(x).all():
+        return []
+    scale = np.abs(x).max(axis=0) + (x == 0).all(axis=0)
+    *factors, constant = np.linalg.lstsq(x / scale, ds.y[some, 0].astype(np.float64), rcond=None)[0] / scale
+    parts = {place: factor for place, factor in zip(places, factors, strict=True) if abs(factor) > _EXACT}
+    if not parts or (len(parts) > 1 and any(abs(abs(factor) - 1) > 1e-3 for factor in parts.values())):
+        return []
+    for rows in (some, slice(None)):
+        y = ds.y[rows, 0].astype(np.float64)
+        off = np.abs(columns_and_one([*parts], rows) @ [*parts.values(), constant] - y).max()
+        if not off <= 2 * _EXACT * np.abs(y).max():  # a gap is nan
+            return []
+    return [[*parts]]
+
+
+def _stand_ins(ds: Dataset, place: int, column: Column) -> list[str]:
+    """Return a remark if the least or largest number of a column is frequent and further from all others than these are
+    from each other: -200 and 9999 often stand for what was not measured."""
+    if column.reads != "number":
+        return []
+    some = column.values[:: max(1, len(column.values) // _LOOK_ROWS)]
+    numbers, counts = np.unique(some[np.isfinite(some)], return_counts=True)
+    if len(numbers) < 2 * RARE:
+        return []
+    end = 0 if numbers[1] - numbers[0] > numbers[-1] - numbers[-2] else -1
+    if counts[end] < max(RARE, _FREQUENT * len(some)):
+        return []
+    number, others = numbers[end], column.values[column.values != numbers[end]]
+    if np.nanmin(np.abs(others - number)) <= np.nanmax(others) - np.nanmin(others):
+        return []
+    text = number_text(float(number))
+    return [
+        f"column {_name(ds, place)} is {text} in {len(ds.x) - len(others)} of {len(ds.x)} rows, far from all other "
+        f"numbers: if {text} stands for a missing value, add --missing={text}"
+    ]

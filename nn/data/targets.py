@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from dataclasses import replace
 
 import numpy as np
 
@@ -51,10 +50,10 @@ def targets_of(source: TableSource, table: Table, places: list[int], schema: Sch
         return Targets(np.column_stack([one.values for one in columns]), **told)
     column = as_text(column)
     if way := _way_of(column.words, schema):
-        numbers = valued(column, "number", replace(way, before="", behind="").values_of(column.words))
+        numbers = valued(column, "number", way.values_of(column.words))
         if numbers.odd:
             word, found = first_odd(source, table, place, numbers.odd)
-            like = "" if way == WrittenNumbers() else f" without a unit, such as {way.way}"
+            like = "" if way == WrittenNumbers() else f" written as {way}"
             cure = f"; correct it, or remove the row{gap_advice([word])}"
             raise DataError(f"{source.path}, {found}, expected a number{like}{cure}")
         return Targets(numbers.values[:, None], **told)
