@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from ..utils import DataError, UsageError, default_threads
-from .column import Column, columns_of_numbers
+from .column import Column
 from .kinds import Kind
 from .records import in_file, share_of, some_rows, within
 from .source import Files
@@ -138,7 +138,7 @@ class TableRows:
             return x
         if x.ndim != 2:
             raise DataError(f"rows of shape {x.shape}, expected an array (rows, columns) or a data frame")
-        return cls(columns_of_numbers(x))
+        return cls(tuple(Column("number", values) for values in x.T))
 
     def __len__(self) -> int:
         return len(self.columns[0])

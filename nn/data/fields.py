@@ -55,19 +55,14 @@ def without_unlabelled(source: TableSource, table: Table, places: Places) -> tup
             f"{source.path}: no row has a target, all {len(table)} have a gap there, expected some that have one; "
             f"choose the target with --target"
         )
-    return taken(table, np.flatnonzero(~lacks)), int(lacks.sum())
-
-
-def taken(table: Table, rows: np.ndarray) -> Table:
-    """Return some rows of a table (indices)."""
-    numbers, is_taken = table.numbers[rows], np.zeros(len(table), bool)
-    is_taken[rows] = True
+    rows = np.flatnonzero(~lacks)
+    numbers = table.numbers[rows]
     slots, columns = {place: slot for slot, place in enumerate(table.number_places)}, {}
     for place, column in table.columns.items():
-        odd = {word: one for word, one in column.odd.items() if one.rows > 1 or is_taken[one.first]}
+        odd = {word: one for word, one in column.odd.items() if one.rows > 1 or not lacks[one.first]}
         values = numbers[:, slots[place]] if place in slots else column.values[rows]
         columns[place] = replace(column, values=values, odd=odd)
-    return replace(table, columns=columns, numbers=numbers, kept=rows)
+    return replace(table, columns=columns, numbers=numbers, kept=rows), int(lacks.sum())
 
 
 # ---------------------------------------------------------------- odd words

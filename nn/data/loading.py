@@ -33,8 +33,6 @@ from .targets import dataset_of, now_among, targets_of
 
 def load(path, schema: Schema, *, labelled: bool = True, memory: int | None = None, y=None) -> Dataset:
     """Read a data set; ds.load explains the arguments and the errors. path: may be a data frame too."""
-    if memory is None:
-        return _loaded(path, schema, labelled, y)
     with records.within(records.share_of(memory)):
         ds = _loaded(path, schema, labelled, y)
     ds.memory = memory
@@ -68,9 +66,10 @@ def _loaded(path, schema: Schema, labelled: bool, y) -> Dataset:
     if "group" in places.roles:
         groups = table.columns[places.roles["group"]]
         table.columns[places.roles["group"]] = canonical(groups, kind_of(groups, Kind("category"), ""))
-    if labelled and not schema.plain and _any_gap(table, places.targets):
+    if labelled and not schema.plain:
         table, unlabelled = without_unlabelled(source, table, places)
-    has_targets = bool(places.targets) and (labelled or not _any_gap(table, places.targets))
+    is_whole = labelled or not any(table.columns[place].is_gap.any() for place in places.targets)
+    has_targets = bool(places.targets) and is_whole
     return _dataset(source, table, places, schema, has_targets, path=recorded, unlabelled=unlabelled)
 
 
@@ -115,7 +114,21 @@ def _dataset(source: TableSource, table: Table, places: Places, schema: Schema, 
     else:
         x = TableRows(tuple(columns.values()))
     targets = targets_of(source, table, places.targets, schema) if has_targets else None
-    facts = known | _facts(source, table, places, schema, left_out, list(columns))
+    used = {*columns, *places.targets}
+    names = source.names and [source.names[place] for place in columns]
+    of_targets = source.names and [source.names[place] for place in places.targets]
+    facts = known | {
+        "columns": names,
+        "targets": of_targets,
+        "given": source.path,
+        "digest": table.sha256,
+        "now": now_among(names, of_targets),
+        "ids": _ids(source, table, places.ids),
+        "places": tuple(columns),
+        "left_out": {source.name(place): why for place, why in left_out.items()},
+        "left_out_places": tuple(place for place in range(source.width) if place not in used),
+        "kept_choices": schema.choices.kept(),
+    }
     if places.roles:
         facts |= role_values(source, table, places)
     if table.sha256 is None or not isinstance(x, np.ndarray):
@@ -131,10 +144,6 @@ def _dataset(source: TableSource, table: Table, places: Places, schema: Schema, 
 def _is_clean(column: Column) -> bool:
     """Return whether a column holds numbers only: no gap, no odd word, none that is infinite as float32."""
     return column.reads == "number" and bool(np.isfinite(column.values).all())
-
-
-def _any_gap(table: Table, places: list[int]) -> bool:
-    return any(bool(table.columns[place].is_gap.any()) for place in places)
 
 
 def canonical(column: Column, kind: Kind | ColumnEncoder) -> Column:
@@ -192,27 +201,6 @@ def _ids(source: TableSource, table: Table, places: Iterable[int]) -> dict[str, 
     words = {place: [*table.columns[place].words, ""] for place in places}
     return {
         source.name(place): [words[place][code] for code in table.columns[place].values.tolist()] for place in words
-    }
-
-
-def _facts(
-    source: TableSource, table: Table, places: Places, schema: Schema, left_out: dict[int, str], kept: list[int]
-) -> dict:
-    """Return what a data set knows of its columns, as Dataset names it."""
-    used = {*kept, *places.targets}
-    names = None if source.names is None else [source.names[place] for place in kept]
-    targets = None if source.names is None else [source.names[place] for place in places.targets]
-    return {
-        "columns": names,
-        "targets": targets,
-        "given": source.path,
-        "digest": table.sha256,
-        "now": now_among(names, targets) if targets else None,
-        "ids": _ids(source, table, places.ids),
-        "places": tuple(kept),
-        "left_out": {source.name(place): why for place, why in left_out.items()},
-        "left_out_places": tuple(place for place in range(source.width) if place not in used),
-        "kept_choices": schema.choices.kept(),
     }
 
 

@@ -17,7 +17,7 @@ import tempfile
 import zlib
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from functools import cached_property
+from functools import cached_property, lru_cache
 from pathlib import Path
 from types import ModuleType
 from urllib.parse import parse_qsl, unquote, urlsplit
@@ -75,7 +75,7 @@ def data_files(path: str) -> list[str]:
         if os.path.exists(path) or ("," not in path and database_of(path)[1]):
             return [path]
         if path == STANDARD_INPUT:
-            return [standard_input()]
+            return [input_from(sys.stdin)]
         if "," in path:
             names = path.split(",")
             if not all(names):
@@ -365,14 +365,10 @@ def _opening(name: str) -> Iterator[None]:
         raise InputNotFound(f"{name}: cannot be read ({reason[:300].rstrip('.')}); check the URI") from None
 
 
-_standard_input: list = []  # (the stream, the file that stands for it)
-
-
-def standard_input() -> Fetched:
+@lru_cache(1)
+def input_from(_stream) -> Fetched:
     """Return the file that stands for standard input, which is read once, when its bytes are first asked for."""
-    if not _standard_input or _standard_input[0][0] is not sys.stdin:
-        _standard_input[:] = [(sys.stdin, Fetched(STANDARD_INPUT))]
-    return _standard_input[0][1]
+    return Fetched(STANDARD_INPUT)
 
 
 def is_uri(path: str) -> bool:

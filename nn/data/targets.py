@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from contextlib import suppress
 from dataclasses import replace
 
 import numpy as np
@@ -214,8 +215,10 @@ def _named(targets: Targets, schema: Schema) -> tuple[np.ndarray, list[str]]:
     more than rows can teach."""
     count, rows = len(targets.names), len(targets.values)
     if schema.task == "auto" and count > FEW_CLASSES and not targets.are_classes:
-        found = None
-        if _are_dates(targets.names):
+        found, are_dates = None, True
+        with suppress(DataError):  # the day or the month may be first
+            are_dates = way_of_dates(dict.fromkeys(targets.names, 1)) is not None
+        if are_dates:
             found = "dates, expected class names or numbers"
         elif count > AUTO_CLASSES and (count > _NAMED_CLASSES or rows < _CLASS_ROWS * count):
             found = f"texts, expected at most {AUTO_CLASSES} class names"
@@ -225,13 +228,6 @@ def _named(targets: Targets, schema: Schema) -> tuple[np.ndarray, list[str]]:
             cure = "choose the target with --target or use --task multiclass"
             raise DataError(f"{targets.place}: {count} different {found}; {cure}")
     return targets.values[:, 0].astype(np.int32), targets.names
-
-
-def _are_dates(names: list[str]) -> bool:
-    try:
-        return way_of_dates(dict.fromkeys(names, 1)) is not None
-    except DataError:  # the day or the month may be first
-        return True
 
 
 def _numbers(targets: Targets, schema: Schema) -> tuple[np.ndarray, list[str]] | None:
