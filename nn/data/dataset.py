@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import hashlib
 import math
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 
@@ -145,15 +145,14 @@ class TableRows:
 
     def __getitem__(self, rows) -> TableRows:
         """Return some rows: a slice or indices."""
-        return self._with(some_rows(column.values, rows) for column in self.columns)
+        return self._with(lambda values: some_rows(values, rows))
 
     def in_file(self) -> TableRows:
         """Return the rows in mapped files, where they are many."""
-        return self._with(in_file(column.values) for column in self.columns)
+        return self._with(in_file)
 
-    def _with(self, values: Iterable[np.ndarray]) -> TableRows:
-        columns = zip(self.columns, values, strict=True)
-        return TableRows(tuple(Column(column.reads, own, column.words) for column, own in columns))
+    def _with(self, change: Callable[[np.ndarray], np.ndarray]) -> TableRows:
+        return TableRows(tuple(Column(one.reads, change(one.values), one.words) for one in self.columns))
 
     @property
     def kinds(self) -> tuple[str, ...]:

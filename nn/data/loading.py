@@ -252,7 +252,7 @@ def load_for(
     return ds
 
 
-def holdout_dataset(
+def held_out(
     net, model: str | os.PathLike, *, whole: bool = False, force: bool = False, memory: int | None = None
 ) -> Dataset:
     """Read the rows that `net`, read from the file `model`, was not trained on.
@@ -276,11 +276,8 @@ def holdout_dataset(
     return ds
 
 
-held_out = holdout_dataset  # its public name, nn.held_out
-
-
 def training_dataset(net, model: str | os.PathLike, *, force: bool = False, memory: int | None = None) -> Dataset:
-    """Read all rows of the data set that `net`, read from the file `model`, was trained on; as holdout_dataset."""
+    """Read all rows of the data set that `net`, read from the file `model`, was trained on; as held_out."""
     ds = load_for(net, training_file(net, model), memory=memory)
     if ds.sha256 != net.dataset["sha256"]:
         or_older = " (or an older nn trained it)" * (net.encoding is not None)  # whose digest was another

@@ -327,30 +327,23 @@ class Fetched(str):
     """A file that lies elsewhere, which is read from a copy. filesystem, inner: of pyarrow, and the file's name there;
     None: standard input."""
 
-    def __new__(cls, name: str, filesystem=None, inner: str = ""):
-        file = super().__new__(cls, name)
-        file._filesystem, file._inner = filesystem, inner
-        return file
+    filesystem, inner = None, ""
 
     def __reduce__(self):
         return str, (str(self),)
 
-    @property
+    @cached_property
     def copy(self) -> str:
         """The path of a copy in a temporary folder, which goes with this object."""
-        return self._copy.name
-
-    @cached_property
-    def _copy(self):
-        file = tempfile.NamedTemporaryFile(prefix="nn-")  # noqa: SIM115 (closed with this object)
-        if self._filesystem is None and sys.stdin is None:
+        self._copy = file = tempfile.NamedTemporaryFile(prefix="nn-")  # noqa: SIM115 (closed with this object)
+        if self.filesystem is None and sys.stdin is None:
             raise InputNotFound(f"{STANDARD_INPUT}: standard input is closed; give a file")
         with _opening(self):
-            own = self._filesystem and self._filesystem.open_input_stream(self._inner)
+            own = self.filesystem and self.filesystem.open_input_stream(self.inner)
             with own or contextlib.nullcontext(sys.stdin.buffer) as source:
                 shutil.copyfileobj(source, file, 1 << 20)
             file.flush()
-        return file
+        return file.name
 
 
 @contextlib.contextmanager
@@ -401,4 +394,6 @@ def file_of_uri(uri: str) -> str:
             raise FileNotFoundError
     if found != fs.FileType.File:
         raise InputNotFound(f"{uri}: not one file; give the URI of each file, with commas between them")
-    return Fetched(uri, filesystem, inner)
+    file = Fetched(uri)
+    file.filesystem, file.inner = filesystem, inner
+    return file

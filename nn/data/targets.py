@@ -56,7 +56,7 @@ def targets_of(source: TableSource, table: Table, places: list[int], schema: Sch
         if numbers.odd:
             word, found = first_odd(source, table, place, numbers.odd)
             like = "" if way == WrittenNumbers() else f" without a unit, such as {way.way}"
-            cure = f"; correct it, or remove the row{gap_advice([word])}"
+            cure = f"; correct it, or remove the row{'' if like else gap_advice([word])}"
             raise DataError(f"{source.path}, {found}, expected a number{like}{cure}")
         return Targets(numbers.values[:, None], **told)
     _check_names(source, table, place, column, schema)
@@ -109,19 +109,15 @@ def now_among(features: list[str] | None, targets: list[str] | None) -> list[int
     return [features.index(match[1]) for match in ahead]
 
 
-def dataset_of(
-    x: np.ndarray, found: Targets | None, schema: Schema, *, now: list[int] | None = None, **facts
-) -> Dataset:
-    """Return the data set of inputs x and the targets that were found, None if there are none.
-
-    now: see Dataset. facts: its other attributes.
-    """
+def dataset_of(x: np.ndarray, found: Targets | None, schema: Schema, **facts) -> Dataset:
+    """Return the data set of inputs x and the targets that were found, None if there are none. facts: its other
+    attributes."""
     if found is None:
         return Dataset(x, None, schema.task, target=schema.target, **facts)
     y, task, classes = resolve(found, schema)
     if schema.classes is None and not schema.plain:
         y, classes = _positive_last(y, classes, task, schema.choices.positive, found.place)
-    ds = Dataset(x, y, task, classes, target=schema.target, now=now if task == "regression" else None, **facts)
+    ds = Dataset(x, y, task, classes, target=schema.target, **facts)
     if schema.task == "auto" and schema.classes is None and found.width == 1 and found.names is None:
         ds.remarks += _choice_told(found, task)
     return ds
