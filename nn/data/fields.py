@@ -60,8 +60,14 @@ def without_unlabelled(source: TableSource, table: Table, places: Places) -> tup
     slots, columns = {place: slot for slot, place in enumerate(table.number_places)}, {}
     for place, column in table.columns.items():
         odd = {word: one for word, one in column.odd.items() if one.rows > 1 or not lacks[one.first]}
-        values = numbers[:, slots[place]] if place in slots else column.values[rows]
-        columns[place] = replace(column, values=values, odd=odd)
+        values, words = numbers[:, slots[place]] if place in slots else column.values[rows], column.words
+        if column.reads == "text":  # in the order of their first appearance among these rows
+            different, first = np.unique(values, return_index=True)
+            order = [code for code in different[np.argsort(first)].tolist() if code >= 0]
+            codes = np.full(len(words) + 1, -1, np.int32)
+            codes[order] = np.arange(len(order))
+            values, words = codes[values], [words[code] for code in order]
+        columns[place] = replace(column, values=values, words=words, odd=odd)
     return replace(table, columns=columns, numbers=numbers, kept=rows), int(lacks.sum())
 
 

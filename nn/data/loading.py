@@ -132,8 +132,8 @@ def _dataset(source: TableSource, table: Table, places: Places, schema: Schema, 
     if places.roles:
         facts |= role_values(source, table, places)
     if table.sha256 is None or not isinstance(x, np.ndarray):
-        beside = (table.columns[place] for place in (*places.targets, *places.roles.values(), *places.ids))
-        facts["digest"] = columns_digest([*columns.values(), *beside])
+        beside = ([table.columns[p] for p in own] for own in (places.targets, places.roles.values(), places.ids))
+        facts["digest"] = columns_digest(list(columns.values()), *beside)
     ds = dataset_of(x, targets, schema, kinds=tuple(kinds) if decided else (), **facts)
     for line in remarks if schema.of_model else ():
         log.warning("%s", line)
@@ -280,8 +280,7 @@ def training_dataset(net, model: str | os.PathLike, *, force: bool = False, memo
     """Read all rows of the data set that `net`, read from the file `model`, was trained on; as held_out."""
     ds = load_for(net, training_file(net, model), memory=memory)
     if ds.sha256 != net.dataset["sha256"]:
-        or_older = " (or an older nn trained it)" * (net.encoding is not None)  # whose digest was another
-        changed = f"{name_of(ds)} has changed since {model} was trained on it{or_older}"
+        changed = f"{name_of(ds)} has changed since {model} was trained on it"
         if not force:
             raise DataError(f"{changed}; restore the old file, give another with --dataset, or train again")
         log.warning("%s; used anyway because of --force", changed)

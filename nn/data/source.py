@@ -202,7 +202,7 @@ class TableSource:
 
     def column(self, place: int) -> str:
         """Return how messages call a column."""
-        raise NotImplementedError
+        return f"column {self.names[place]}" if self.names else f"column {place} of {self.width}"
 
     def name(self, place: int) -> str:
         """Return a column's name, its place where it has none."""
