@@ -167,10 +167,6 @@ class TypedSource(TableSource):
         if not self._rows:
             raise DataError(f"{path}: no rows, expected at least one; add the data")
 
-    def column(self, place: int) -> str:
-        """Return how messages call a column."""
-        return f"column {self.names[place]}" if self.names else f"column {place} of {self.width}"
-
     def _fields(self, wanted: Wanted) -> dict[int, _Fields]:
         """Return the fields of the wanted columns of all files."""
         fields, at = {place: _Fields(self._rows, wanted, place) for place in sorted(wanted.reads)}, 0
@@ -315,7 +311,6 @@ class _Fields:
 
     def column(self) -> Column:
         """Return the column."""
-        reads = self.reads or self._kind or "text"
         column = self._of_values() if self.reads in ("number", "date") else None
         if self._values is None or (column and not self._kind and not column.odd and column.low > column.high):
             reads = self._kind or "text"
