@@ -4,7 +4,7 @@ of trainings: their settings, which of them are members, the decisions and the m
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, replace
+from dataclasses import replace
 
 import numpy as np
 
@@ -157,7 +157,10 @@ class Ensemble:
         self._check_memory()
         self._read_as(members[0])
         halving = SuccessiveHalving(options.monitored, [m.options.epochs for m in members]) if self._vary else None
-        run = self._run = Run(net, members, ds, apart=apart, halving=halving, about=self._about(), **beside)
+        about = {"layers": f"{net.spec}, but for {self._vary}"} if self._vary else {}
+        if options.validation == OF_FOLD:  # the rows that are held out otherwise judge the networks
+            about["holdout"] = self._held_out
+        run = self._run = Run(net, members, ds, options, apart=apart, halving=halving, about=about, **beside)
         try:
             run.begin()
             self._config = {**config_of(net, ds, options), **self._config}
@@ -173,16 +176,6 @@ class Ensemble:
             self._choose()
         decided = self._by_folds() if self._folds else decide_by_members(net, options, self._weights())
         return self._result() | decided
-
-    def _about(self) -> dict:
-        """Return what callbacks are told of the run beside the settings of its first network."""
-        varied = f", but for {self._vary}" if self._vary else ""
-        return {
-            **{name: value for name, value in asdict(self.options).items() if name in SETTINGS},
-            "seed": self.net.seed,
-            "layers": f"{self.net.spec}{varied}",
-            **({"holdout": self._held_out} if self.options.validation == OF_FOLD else {}),  # its rows are judged by
-        }
 
     def _read_as(self, member: Member) -> None:
         """Let the network of all networks read data as one of them does; those of folds have rows of their own."""

@@ -8,6 +8,7 @@ import signal
 import threading
 from collections.abc import Generator, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
+from dataclasses import asdict
 
 import numpy as np
 
@@ -22,6 +23,7 @@ from ..utils import Stopped, StopRequest, log
 from ..watch.callbacks import Callback
 from .engines import Ask, Engines, Ranks, numbers_by_layers, stop_all
 from .member import Member, NotFinite
+from .options import Options
 from .rows import ReadValidation, TrainingRows, config_of
 from .search import SuccessiveHalving
 
@@ -31,10 +33,10 @@ POLL_SECONDS = 0.1
 class Run:
     """The training of some networks, an epoch of all at a time; each ends as if it were trained alone.
 
-    net: reads the data as the first member does. apart: what Network.apart yields, among which the networks are shared
-    out; None: a network alone, whose batches its ranks and GPUs share. halving: gives up the worse networks.
-    validation: rows that judge, which the caller has. about: what callbacks are told of the run beside the settings of
-    its first network.
+    net: reads the data as the first member does. options: what the networks share. validation: rows that judge, which
+    the caller has. apart: what Network.apart yields, among which the networks are shared out; None: a network alone,
+    whose batches its ranks and GPUs share. halving: gives up the worse networks. about: `layers` and `holdout` of the
+    run, where they are not those of the first network.
     """
 
     def __init__(
@@ -42,6 +44,7 @@ class Run:
         net: Network,
         members: Sequence[Member],
         ds: Dataset,
+        options: Options,
         callback: Callback,
         stop: StopRequest,
         checkpoint: Checkpoint,
@@ -50,7 +53,8 @@ class Run:
         halving: SuccessiveHalving | None = None,
         about: dict | None = None,
     ):
-        self.members, self.ds, self.callback, self.stop = list(members), ds, callback, stop
+        self.net, self.members, self.ds, self.options = net, list(members), ds, options
+        self.callback, self.stop = callback, stop
         for number, member in enumerate(members):
             member.number = number
         self.checkpoint, self._validation, self._halving = checkpoint, validation, halving
@@ -343,23 +347,35 @@ class Run:
 
     def info(self) -> dict:
         """Return the settings of the run: see Callback.start."""
-        first = self.members[0]
-        info = {**first.info(), "networks": len(self.members), **self._about, "resumed": self._resumed()}
-        if not self._is_apart:
-            return info
-        lines = [pack.describe() for pack in self.engines.packs]
+        net, first, rows = self.net, self.members[0], self.members[0].rows
+        lines = [pack.describe() for pack in self.engines.packs] if self.engines else []
         shared = "".join(lines)
         if len(lines) > 1 or self.ranks.size > 1:  # how many architectures there are, shared out among what
-            count, kinds = len(self.members), len(numbers_by_layers({n: m.net for n, m in enumerate(self.members)}))
+            count, kinds = len(self.members), len(numbers_by_layers({m.number: m.net for m in self.members}))
             shares = {"ranks": self.ranks.size, "devices": len(self.places)}
             shared = f"{count} networks" + (f" of {kinds} architectures" if kinds > 1 else "")
             shared += "".join(f" on {n} {what}" for what, n in shares.items() if n > 1)
+        layers = self._about.get("layers", net.spec)
         return {
-            **info,
+            **asdict(self.options),
+            "backend": self.engine.describe(),
             "threads": self.threads(),
+            "dtype": net.dtype,
+            "seed": net.seed,
+            "networks": len(self.members),
             "parameters": sum(member.net.parameter_count for member in self.members),
-            "layers": f"{shared}: {info['layers']}",
+            "loss": net.loss,
+            "rows": rows.count,
+            "holdout": rows.holdout_count,
+            "validation": first.validation_count,
+            "monitor": first.monitor.name if first.monitor else None,
+            "inputs": net.inputs,
+            "encoding": first.net.encoding,
+            "batches": first.batches,
             "routes": lambda: [*lines, *self.engine.routes(first.options.batch_number)],
+            **self._about,
+            "layers": f"{shared}: {layers}" if shared else layers,
+            "resumed": self._resumed(),
         }
 
     def _resumed(self) -> dict | None:
