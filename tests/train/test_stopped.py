@@ -23,7 +23,7 @@ WAYS = {
     "folds, refit": {**VALID, "folds": 3, "epochs": 5, "threshold": "f1", "refit": True},
     "vary": {"validation": 0.3, "networks": 20, "patience": 3, "vary": f"{VARIED},epochs=4..9"},
     "vary, refit": {"validation": 0.3, "networks": 20, "refit": True, "vary": f"{VARIED},epochs=4..9"},
-    "vary, given up twice": {"validation": 0.3, "networks": 40, "epochs": 16, "vary": VARIED},
+    "vary, given up twice": {"validation": 0.3, "networks": 40, "epochs": 8, "vary": VARIED},
 }
 
 
