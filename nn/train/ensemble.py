@@ -134,8 +134,12 @@ class Ensemble:
 
     def _check_memory(self) -> None:
         """Raise NnError, which says how many fit, if the networks do not fit the free memory."""
-        each = ((member.net, member.options) for member in self._members)
-        needed = np.cumsum([network_bytes(net.layers, net.dtype, vectors_of(options)) for net, options in each])
+        each = []
+        for net, options in ((member.net, member.options) for member in self._members):
+            vectors = 2 + len(options.moments)  # parameters here and in the engine
+            vectors += (options.monitored is not None) + options.refit  # of the best epoch, those to begin with
+            each.append(network_bytes(net.layers, net.dtype, vectors))
+        needed = np.cumsum(each)
         there = available_memory()
         if there is not None and needed[-1] > there:
             fit = int(np.searchsorted(needed, there, side="right"))
@@ -250,8 +254,3 @@ class Ensemble:
             status, score = CHOSEN if member in weights else gone, None if member.failed else member.score()
             trials.append({**self._facts_of(member), "score": score, "epochs": member.epochs_done, "status": status})
         return trials
-
-
-def vectors_of(options: Options) -> int:
-    vectors = 2 + len(options.moments)  # parameters here and in the engine
-    return vectors + (options.monitored is not None) + options.refit  # those of the best epoch, those to begin with

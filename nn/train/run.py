@@ -136,17 +136,14 @@ class Run:
             self._save()
             raise
         finally:
-            self._end()
-
-    def _end(self) -> None:
-        self.callback.close()
-        for member in self.members:
-            if self._is_apart:
-                member.net.compute_with(None)
-            if member.rows is not None:
-                member.rows.release()
-        self.engines = None
-        self.checkpoint.finish()
+            self.callback.close()
+            for member in self.members:
+                if self._is_apart:
+                    member.net.compute_with(None)
+                if member.rows is not None:
+                    member.rows.release()
+            self.engines = None
+            self.checkpoint.finish()
 
     def _train(self, worker: ThreadPoolExecutor) -> None:
         """Answer what the networks ask for, all of the same kind at a time, until none asks."""
@@ -237,15 +234,13 @@ class Run:
     def _answer(self, worker: ThreadPoolExecutor, what: str, asks: dict[int, Ask]) -> dict[int, object]:
         """Compute what the networks ask for, each rank its share; signals are answered here meanwhile."""
         own = self.ranks.owned(asks)
-        compute = self.engines.compute if self.engines else self._of_own_engine
-        running = worker.submit(compute, what, own)
+        if self.engines:
+            running = worker.submit(self.engines.compute, what, own)
+        else:  # a network alone: ranks and GPUs may share the batches of its engine
+            running = worker.submit(lambda: [ask.of(self.engine) for ask in own.values()])
         while not self._is_answered(running, own):
             self._show(own)
         return self.ranks.answers(what, asks, running.result())
-
-    def _of_own_engine(self, _what: str, asks: Mapping[int, Ask]) -> list:
-        """Return what a network alone asks for, of its own engine, whose batches ranks and GPUs may share."""
-        return [ask.of(self.engine) for ask in asks.values()]
 
     def _is_answered(self, running: Future, own: dict[int, Ask]) -> bool:
         """Wait a moment; return whether this rank and all others have computed their shares. A signal that one of them
@@ -267,7 +262,8 @@ class Run:
         if done:
             rows = sum(len(ask.job.rows) for ask in asks.values())
             first = self.members[next(iter(asks))]
-            of_epoch, loss = first.epoch_rows(), sum(p.loss for p in progress) / done * first.rows.rows_by_weight
+            rows_by_weight = first.rows.count / first.rows.training.weight()  # turns a loss by rows into one by weights
+            of_epoch, loss = first.epoch_rows(), sum(p.loss for p in progress) / done * rows_by_weight
             self.callback.update(first.at.epoch + 1, done * of_epoch // rows, of_epoch, loss)
 
     # ---- after an epoch
