@@ -311,21 +311,31 @@ def test_what_is_undefined_in_several_folds_is_told_once(caplog):
 
 
 @pytest.mark.parametrize("write", [write_two_classes, write_three_classes, write_numbers])
-def test_folds_on_the_command_line(write, folder):
+def test_folds_are_written_and_tested_out_of_fold_where_no_rows_were_held_out(write, folder):
     path, written, model = write(folder / "data.csv"), folder / "predictions.csv", folder / "folds.bin"
     call = ["--train", "--dataset", path, "--folds", FOLDS, "--epochs", 2]
+    test = ["--test", "--model", model]
     told = succeed(*call, "-q", "--json", "-o", written, "--model", model).json
     assert len(told["folds"]) == FOLDS and set(told["mean"]) == set(told["std"]) and told["networks"] == FOLDS
     rows = list(csv.reader(written.open()))
     assert rows[0][:2] == ["row", "fold"] and len(rows) - 1 == sum(f["rows"] for f in told["folds"])
     assert {row[1] for row in rows[1:]} == set(map(str, range(FOLDS)))
     net, ds = Network.of_file(model), nn.load(path)
-    outputs = out_of_fold(net, ds)[2]
     scores = [name for name in rows[0] if name.startswith("score" if net.task != "regression" else "predicted")]
     found = np.array([[float(row[rows[0].index(name)]) for name in scores] for row in rows[1:]])
-    assert np.allclose(found, outputs, rtol=1e-6)
-    told = succeed(*call)
-    assert f"{FOLDS} folds" in told.out and "deviation" in told.out and "no --model" in told.out
+    assert np.allclose(found, out_of_fold(net, ds)[2], rtol=1e-6)
+    assert "out_of_fold" not in succeed(*test, "-q", "--json").json
+    shown = succeed(*call)
+    assert f"{FOLDS} folds" in shown.out and "deviation" in shown.out and "no --model" in shown.out
+    succeed(*call, "--holdout", 0, "--model", model)
+    told = succeed(*test, "-v", "--json", "--intervals").json
+    assert told == figures_out_of_fold(Network.of_file(model), ds, intervals=True, each=True)
+    assert told["rows"] == ds.rows and len(told["members"]) == FOLDS
+    assert "out of fold" in succeed(*test).out
+    assert "out_of_fold" not in succeed(*test, "--dataset", path, "-q", "--json").json
+    assert succeed(*test, "--json", "--intervals", "--verbose", "--memory", "2G").json == told
+    path.write_text(path.read_text() + path.read_text().splitlines()[-1] + "\n")
+    assert run(*test).code == 65
 
 
 @pytest.mark.parametrize(
@@ -349,25 +359,6 @@ def test_rows_that_a_limit_of_the_memory_holds_give_the_same_bytes(more, folder)
     result = run(*call, "--memory", "60M")
     assert result.code == 2 and "--memory 60M: too little for these 3 networks" in result.err
     succeed(*call, "--memory", re.search(r"at least (\d+M) is needed", result.err)[1])
-
-
-@pytest.mark.parametrize("write", [write_two_classes, write_three_classes, write_numbers])
-def test_a_model_of_folds_is_tested_out_of_fold_where_no_rows_were_held_out(write, folder):
-    path, model = write(folder / "data.csv"), folder / "folds.bin"
-    call = ["--train", "--dataset", path, "--folds", FOLDS, "--epochs", 2, "--model", model, "-q"]
-    test = ["--test", "--model", model]
-    succeed(*call)
-    assert "out_of_fold" not in succeed(*test, "-q", "--json").json
-    succeed(*call, "--holdout", 0)
-    told = succeed(*test, "-v", "--json", "--intervals").json
-    net, ds = Network.of_file(model), nn.load(path)
-    assert told == figures_out_of_fold(net, ds, intervals=True, each=True)
-    assert told["rows"] == ds.rows and len(told["members"]) == FOLDS
-    assert "out of fold" in succeed(*test).out
-    assert "out_of_fold" not in succeed(*test, "--dataset", path, "-q", "--json").json
-    assert succeed(*test, "--json", "--intervals", "--verbose", "--memory", "2G").json == told
-    path.write_text(path.read_text() + path.read_text().splitlines()[-1] + "\n")
-    assert run(*test).code == 65
 
 
 def test_train_needs_a_model_or_folds(folder):
