@@ -96,7 +96,8 @@ class Ensemble:
             layers = layers_with(net.written_layers, draws) if {"hidden", "dropout"} & {*draws} else None
             members.append(self._member(number, options, layers, draws))
         values = [(n, v) for member in members for n, v in member.options.config().items() if n in SETTINGS]
-        chosen = sorted({*variation.of, *(name for name, value in values if usual.config().get(name) != value)})
+        shared = usual.config()
+        chosen = sorted({*variation.of, *(name for name, value in values if shared.get(name) != value)})
         self._config |= {"vary": self._vary, "chosen": chosen}
         self.options = replace(usual, epochs=max(member.options.epochs for member in members))
         return members
@@ -165,15 +166,15 @@ class Ensemble:
         if options.validation == OF_FOLD:  # the rows that are held out otherwise judge the networks
             about["holdout"] = self._held_out
         run = self._run = Run(net, members, ds, options, apart=apart, halving=halving, about=about, **beside)
+        run.begin()
+        self._config = {**config_of(net, ds, options), **self._config}
+        facts = self._facts if self._folds else members[0].rows.facts
         try:
-            run.begin()
-            self._config = {**config_of(net, ds, options), **self._config}
-            facts = self._facts if self._folds else members[0].rows.facts
             check_decision(net, options, bool(self._folds) or members[0].rows.is_validated)
             run.resume(self._config)
             run.run()
         finally:
-            if run.has_begun and run.alive():
+            if run.alive():
                 net.describe(**{**facts, "config": self._config})
                 self._combine()
         if self._vary:

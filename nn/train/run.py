@@ -74,7 +74,6 @@ class Run:
         self._steps: dict[int, Generator[Ask | None]] = {}
         self._waiting: dict[int, Ask] = {}  # for the next comparison
         self._told, self._tells_refit = [0, 0], False  # epochs, of the refit too
-        self.has_begun = False
 
     # ---- before the first epoch
 
@@ -84,7 +83,6 @@ class Run:
             if self._is_apart:
                 member.net.compute_with(self.ranks.engine_of(number, self.engine, self.engines.get(number)))
             member.begin(self._rows_of, self._agreed, not self._is_apart)
-        self.has_begun = True
 
     def _engine_of(self, reader: Network) -> Engine:
         """Return what loads the rows that networks share, for all places."""

@@ -186,11 +186,20 @@ def test_what_is_decided_out_of_fold_is_kept_told_and_used(folder):
 
 
 @pytest.mark.parametrize(
-    ("task", "flags"), [("multiclass", {"threshold": "f1"}), ("regression", {"calibrate": "temperature"})]
-)
-def test_what_does_not_fit_the_task_is_refused_before_training(task, flags):
-    with pytest.raises(UsageError, match="task is"):
-        nn.train(network(task), data(task), folds=FOLDS, stop=StopSoon(0), **flags)
+    ("task", "flags", "expected"),
+    [
+        ("multiclass", {"threshold": "f1"}, "task is"),
+        ("regression", {"calibrate": "temperature"}, "task is"),
+        ("binary", {"folds": 1}, "--folds"),
+        ("binary", {"networks": 2}, "--folds"),
+        *(("binary", {"folds": None, "rows": np.array(rows, int)}, "rows: expected indices")
+          for rows in ([], [3, 3], [-1], [400])),
+        ("binary", {"folds": None, "rows": np.arange(90), "networks": 2}, "those of one network"),
+    ],
+)  # fmt: skip
+def test_what_cannot_be_is_refused_before_training(task, flags, expected):
+    with pytest.raises(UsageError, match=expected):
+        nn.train(network(task), data(task), **{"folds": FOLDS, "stop": StopSoon(0), **flags})
 
 
 # ---------------------------------------------------------------- which rows
@@ -262,12 +271,6 @@ def test_more_folds_than_the_rows_allow_are_refused(y, more, expected):
         fold_rows(ds, np.arange(400), 4, 0)
 
 
-@pytest.mark.parametrize("rows", [[], [3, 3], [-1], [400]])
-def test_rows_that_are_none_are_refused(rows):
-    with pytest.raises(UsageError, match="rows: expected indices"):
-        nn.train(network("binary"), data("binary"), rows=np.array(rows, int))
-
-
 def test_a_training_on_some_rows_that_was_stopped_goes_on(folder):
     ds, rows, saving = data("binary"), np.arange(20, 300), {"checkpoint": folder / "c.ck", "resume": "auto"}
 
@@ -281,14 +284,6 @@ def test_a_training_on_some_rows_that_was_stopped_goes_on(folder):
     assert stops and np.array_equal(vector(ended), vector(whole)) and ended.metadata() == whole.metadata()
     with pytest.raises(UsageError, match="other data"):
         nn.train(network("binary"), ds, rows=rows[1:], epochs=3, validation=0.2, **saving)
-    with pytest.raises(UsageError, match="those of one network"):
-        nn.train(network("binary"), ds, rows=rows, networks=2)
-
-
-@pytest.mark.parametrize("flags", [{"folds": 1}, {"networks": 2}])
-def test_what_folds_cannot_do_is_refused(flags):
-    with pytest.raises(UsageError, match="--folds"):
-        nn.train(network("binary"), data("binary"), **{"folds": 3, "epochs": 1, **flags})
 
 
 def test_a_summary_leaves_out_what_is_undefined():
