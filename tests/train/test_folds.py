@@ -6,7 +6,7 @@ import re
 import numpy as np
 import pytest
 from support.command_line import run, succeed, write_numbers, write_three_classes, write_two_classes
-from support.packs import LAYERS, SEED, StopSoon, check_file, data, network, until_ended, vector
+from support.packs import LAYERS, SEED, StopSoon, check_file, data, network, vector
 from support.people import as_csv, people
 
 import nn
@@ -269,21 +269,6 @@ def test_more_folds_than_the_rows_allow_are_refused(y, more, expected):
         setattr(ds, name, values)
     with pytest.raises(UsageError, match=f"--folds 4: .*{expected}"):
         fold_rows(ds, np.arange(400), 4, 0)
-
-
-def test_a_training_on_some_rows_that_was_stopped_goes_on(folder):
-    ds, rows, saving = data("binary"), np.arange(20, 300), {"checkpoint": folder / "c.ck", "resume": "auto"}
-
-    def trained(**more):
-        net = network("binary")
-        nn.train(net, ds, rows=rows, epochs=3, validation=0.2, **more)
-        return net
-
-    whole = trained()
-    ended, stops = until_ended(lambda stop: trained(stop=stop, **saving), 3, 4)
-    assert stops and np.array_equal(vector(ended), vector(whole)) and ended.metadata() == whole.metadata()
-    with pytest.raises(UsageError, match="other data"):
-        nn.train(network("binary"), ds, rows=rows[1:], epochs=3, validation=0.2, **saving)
 
 
 def test_a_summary_leaves_out_what_is_undefined():
