@@ -71,7 +71,7 @@ class Network:
             asked = {"backend": backend, "dtype": dtype, "activation": activation, "loss": loss, "init": init}
             check_reference(asked)
             backend, dtype, activation, loss, init = (REFERENCE[name] for name in asked)
-        self.task = task or task_of(loss)
+        self.task = task or next((name for name, (_, usual) in TASKS.items() if usual == loss), "regression")
         one_of(TASKS)("--task", self.task)
         _check({"activation": activation, "loss": loss, "init": init, "seed": seed, "dtype": dtype})
         self.reference, self.seed, self.init = reference, seed, init
@@ -139,7 +139,9 @@ class Network:
         self.layers = parse(spec, activation, output, columns)
         self.inputs = self.layers[0].features or self.layers[0].inputs  # values of a row: feature columns, if encoded
         self.outputs = self.layers[-1].outputs
-        self.loss = loss or loss_for(self.layers[-1].output_function, usual_loss)
+        if LOSSES[usual_loss].activation not in (None, self.layers[-1].output_function):
+            usual_loss = "mse"
+        self.loss = loss or usual_loss
         check_output(self.task, self.loss, self.layers[-1])
         if self.reference:
             check_reference_layers(self.layers)
@@ -432,13 +434,3 @@ def check_output(task: str, loss: str, last: Layer) -> None:
         raise UsageError(f"--layers: a binary task has 1 output, not {last.outputs}; use --task multiclass")
     if task == "multiclass" and last.outputs < 2:
         raise UsageError("--layers: a multiclass task needs an output for each class, at least 2")
-
-
-def task_of(loss: str | None) -> str:
-    """Return the task whose usual loss this is, else regression."""
-    return next((task for task, (_, usual) in TASKS.items() if usual == loss), "regression")
-
-
-def loss_for(activation: str, usual: str) -> str:
-    """Return the task's loss, or mse where that loss does not go with the output layer's activation."""
-    return usual if LOSSES[usual].activation in (None, activation) else "mse"
