@@ -235,21 +235,23 @@ class Network:
             self._backend = backends.resolve(backend, **self._gpu_options())
 
     @contextlib.contextmanager
-    def apart(self) -> Iterator[tuple[RankGroup, list[backends.Place]]]:
-        """Compute alone in the block, at the first of the places where networks can that have nothing to do with each
-        other; yields (the ranks that share them out, this rank's places). See backends.places for what is raised."""
-        asked = backends.Place(self.threads, self.gpus), self.distribute
-        rank_group, places = backends.places(self.backend, self.threads, gpus=self.gpus, distribute=self.distribute)
+    def apart(self) -> Iterator[tuple[RankGroup, list[backends.Device]]]:
+        """Compute alone in the block, on the first of the devices that compute networks which have nothing to do with
+        each other; yields (the ranks that share them out, this rank's devices). Raises what backends.ranks_and_devices
+        does."""
+        asked = backends.Device(self.threads, self.gpus), self.distribute
+        of = {"gpus": self.gpus, "distribute": self.distribute}
+        rank_group, devices = backends.ranks_and_devices(self.backend, self.threads, **of)
         try:
-            if rank_group.size > 1 or len(places) > 1:
-                self.compute_at(places[0])
-            yield rank_group, places
+            if rank_group.size > 1 or len(devices) > 1:
+                self.compute_at(devices[0])
+            yield rank_group, devices
         finally:
             (self.threads, self.gpus), self.distribute = asked
 
-    def compute_at(self, place: backends.Place) -> None:
-        """Compute alone at one of the places that `apart` yields, from the next use on."""
-        (self.threads, self.gpus), self.distribute, self._engine = place, None, None
+    def compute_at(self, device: backends.Device) -> None:
+        """Compute alone on one of the devices that `apart` yields, from the next use on."""
+        (self.threads, self.gpus), self.distribute, self._engine = device, None, None
 
     @property
     def backend(self) -> str:

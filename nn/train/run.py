@@ -12,9 +12,9 @@ from dataclasses import asdict
 
 import numpy as np
 
-from ..backends import Place
+from ..backends import Device
 from ..backends.engine import Engine
-from ..backends.member import EngineOfPlaces
+from ..backends.member import EngineOfDevices
 from ..cluster import ALONE, RankGroup
 from ..ds import Dataset
 from ..files.checkpoint import DECIDING, Checkpoint, RunFacts, State, data_digest
@@ -49,7 +49,7 @@ class Run:
         stop: StopRequest,
         checkpoint: Checkpoint,
         validation: Dataset | ReadValidation | None = None,
-        apart: tuple[RankGroup, Sequence[Place]] | None = None,
+        apart: tuple[RankGroup, Sequence[Device]] | None = None,
         halving: SuccessiveHalving | None = None,
         about: dict | None = None,
     ):
@@ -60,14 +60,14 @@ class Run:
         self.checkpoint, self._validation, self._halving = checkpoint, validation, halving
         self.epochs = max(member.options.epochs for member in members)
         if apart is None:
-            self.ranks, self.places, self.engine = Ranks(ALONE, 1, net.dtype), [], net.engine
+            self.ranks, self.devices, self.engine = Ranks(ALONE, 1, net.dtype), [], net.engine
             self.group, self.engines = self.engine.rank_group, None
         else:
-            self.group, self.places = apart
+            self.group, self.devices = apart
             self.ranks = Ranks(self.group, len(members), net.dtype)
             self.engine = self._engine_of(net)
             own = {number: members[number].net for number in self.ranks.own}
-            self.engines = Engines(net, own, self.places, members[0].options.batch_number)
+            self.engines = Engines(net, own, self.devices, members[0].options.batch_number)
         self._is_apart, self._about = apart is not None, about or {}
         self._agreed = stop if self.ranks.size == 1 else StopRequest()  # what the networks stop for
         self._shared: dict[tuple[Network, bool], TrainingRows] = {}  # by the reader, and whether they are of a refit
@@ -85,8 +85,8 @@ class Run:
             member.begin(self._rows_of, self._agreed, not self._is_apart)
 
     def _engine_of(self, reader: Network) -> Engine:
-        """Return what loads the rows that networks share, for all places."""
-        return reader.engine if len(self.places) == 1 else EngineOfPlaces(reader.engine)
+        """Return what loads the rows that networks share, for all devices."""
+        return reader.engine if len(self.devices) == 1 else EngineOfDevices(reader.engine)
 
     def _rows_of(self, member: Member, refit: bool) -> TrainingRows:
         """Return the rows of a network, or of its refit, and tell it what they are; those of one reader are shared."""
@@ -346,7 +346,7 @@ class Run:
         shared = "".join(lines)
         if len(lines) > 1 or self.ranks.size > 1:  # how many architectures there are, shared out among what
             count, kinds = len(self.members), len(numbers_by_layers({m.number: m.net for m in self.members}))
-            shares = {"ranks": self.ranks.size, "devices": len(self.places)}
+            shares = {"ranks": self.ranks.size, "devices": len(self.devices)}
             shared = f"{count} networks" + (f" of {kinds} architectures" if kinds > 1 else "")
             shared += "".join(f" on {n} {what}" for what, n in shares.items() if n > 1)
         layers = self._about.get("layers", net.spec)
