@@ -17,7 +17,7 @@ from support.command_line import environment, position, run, succeed, write_two_
 from support.packs import StopSoon
 from support.people import as_csv as as_mixed_csv
 from support.people import people
-from support.streams import LAYERS, ROWS, SAME, alone, as_csv, numbered_table
+from support.streams import LAYERS, NAMES, ROWS, SAME, alone, as_csv, numbered_table
 from support.tables import is_mapped
 
 import nn
@@ -147,6 +147,10 @@ def test_rows_are_the_same_in_files(folder, path, request):
     np.testing.assert_array_equal(ds.y, expected.y)
     for fact in ("task", "classes", "columns", "sha256"):
         assert getattr(ds, fact) == getattr(expected, fact)
+    whole = nn.load("all.csv")  # files in their order are one table
+    np.testing.assert_array_equal(ds.x, whole.x)
+    np.testing.assert_array_equal(ds.y, whole.y)
+    assert ds.columns == (None if "npy" in path else NAMES[:4])
 
 
 WAYS = {
