@@ -18,10 +18,9 @@ import warnings
 from collections.abc import Callable, Iterator
 from types import SimpleNamespace
 
-from . import cluster
+from . import cluster, commands
 from .backends import TRAITS
-from .commands import COMMANDS
-from .settings.flags import check_reference, given_values, keywords, read_by
+from .settings.flags import MODES, check_reference, given_values, keywords, read_by
 from .terminal import console
 from .terminal.parser import parse
 from .utils import (
@@ -181,12 +180,11 @@ def _run(flags: SimpleNamespace) -> None:
     if "numpy" not in sys.modules:  # of which OpenBLAS would end the process, in words of its own
         check_room_to_load(ROOM_FOR_NUMPY)
     remarks = vars(flags).pop("remarks")
-    mode = next(name for name in COMMANDS if getattr(flags, name))
-    command = COMMANDS[mode]
+    mode = next(name for name in MODES if getattr(flags, name))
     if flags.train:
         _join_ranks(flags)
     with _warnings_shown(flags.quiet):
-        for flag in command.needs:
+        for flag in MODES[mode].needs:
             if getattr(flags, flag) is None:
                 raise UsageError(f"--{mode} needs --{flag} PATH")
         if flags.reference:
@@ -194,7 +192,7 @@ def _run(flags: SimpleNamespace) -> None:
         _check_config(flags)
         for remark in remarks:
             log.warning(remark)
-        command.run(flags)
+        commands.run(mode, flags)
         read = read_by(mode)
         for flag in given_values(flags, vars(flags)):  # at the end: wrong use prints nothing but its one line
             if flag not in read:

@@ -124,7 +124,7 @@ SCHEDULES = {
 }
 """name -> share of the learning rate that holds when the share `done` (0..1) of the training is over.
 cooldown: constant, in the last quarter down to 0 in a straight line."""
-DTYPES = ("float32", "float64")
+DTYPES = {"float32": "float32", "float64": "float64", "tf32": "float32"}  # --dtype -> that of the parameters
 AUGMENTATIONS = {
     "none": "images as they are",
     "shift": "each moved by up to a tenth of its sides",

@@ -50,7 +50,7 @@ def resolve(
     gpus, tf32: need a backend on a GPU. Without layers `auto` is on the processor. Raises UsageError.
     """
     BY_NAME["backend"].check(backend)
-    flag = "--gpus" if gpus else "--tf32"
+    flag = "--gpus" if gpus else "--dtype tf32"
     if (gpus or tf32) and (backend in TRAITS and TRAITS[backend].on_host):
         remedy = f"use --backend cuda, or leave out {flag}"
         raise UsageError(f"{flag}: --backend {backend} runs on the processor; {remedy}")

@@ -12,35 +12,12 @@ Imports: everything below, from utils to study. Imported by: cli.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from importlib import import_module
 from types import SimpleNamespace
 
-
-@dataclass(frozen=True)
-class Command:
-    """A mode's function, by its module, which is imported when the mode runs; the flags with a path that it needs."""
-
-    mode: str
-    module: str
-    needs: tuple[str, ...] = ()
-
-    def run(self, flags: SimpleNamespace) -> None:
-        getattr(import_module(f"{__name__}.{self.module}"), f"{self.mode}_command")(flags)
+from ..settings.flags import MODES
 
 
-COMMANDS = {
-    command.mode: command
-    for command in [
-        Command("train", "train", ("dataset",)),  # and model, but for --folds
-        Command("test", "use", ("model",)),
-        Command("predict", "use", ("model", "dataset")),
-        Command("explain", "use", ("model",)),
-        Command("compare", "use"),
-        Command("sweep", "study", ("output",)),
-        Command("plot", "study", ("output",)),
-        Command("info", "use"),
-        Command("export", "use", ("model", "output")),
-        Command("bench", "study"),
-    ]
-}
+def run(mode: str, flags: SimpleNamespace) -> None:
+    """Call the mode's function."""
+    getattr(import_module(f"{__name__}.{MODES[mode].module}"), f"{mode}_command")(flags)

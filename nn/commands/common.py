@@ -49,7 +49,7 @@ def say_run(flags, net, about: str) -> None:
 def write_page(flags, net, *rows, **more) -> None:
     """Write the page of --model to --report, if that is given. rows, more: as model_page.of_model takes them."""
     if flags.report:
-        from ..study import model_page, page
+        from ..pages import model_page, page
 
         page.write(flags.report, model_page.of_model(net, flags.model, *rows, **more))
 
@@ -68,7 +68,7 @@ def check_apart(read: str, written: str) -> None:
 
 def check_report(path: str, *others: str | None) -> None:
     """Raise before any work if the page cannot be written, or would replace one of the other files."""
-    from ..study.page import check_suffix
+    from ..pages.page import check_suffix
 
     for other in filter(None, others):
         if os.path.realpath(other) == os.path.realpath(path):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from ..settings.flags import MODES
 from ..utils import UsageError, check_writable, say, show
 from .common import check_report, load_network, print_json, unseen_rows
 
@@ -9,7 +10,7 @@ from .common import check_report, load_network, print_json, unseen_rows
 def bench_command(flags) -> None:
     from ..study.bench import bench, report
 
-    names = flags.case.split(",") if flags.case else []
+    names = [] if flags.bench == MODES["bench"].alone else flags.bench.split(",")
     result = bench(names, backend=flags.backend, threads=flags.threads, say=None if flags.quiet else say)
     if flags.json:
         print_json(result)
@@ -26,7 +27,8 @@ def sweep_command(flags) -> None:
         check_report(flags.report, flags.sweep, flags.output)
     rows = sweep.sweep(flags.sweep, flags.output, None if flags.quiet else say)
     if flags.report:
-        from ..study import page, sweep_page
+        from ..pages import page
+        from ..study import sweep_page
 
         page.write(flags.report, sweep_page.of_results(rows))
     if flags.json:
@@ -39,7 +41,8 @@ def sweep_command(flags) -> None:
 def plot_command(flags) -> None:
     """Draw the results of --sweep, or what is known of a model, into the folder --output."""
     from ..files import model_file
-    from ..study import chart, page, results, sweep_page
+    from ..pages import chart, page
+    from ..study import results, sweep_page
 
     if flags.report:
         check_report(flags.report, flags.plot, flags.dataset)
@@ -65,7 +68,7 @@ def plot_command(flags) -> None:
 
 def _page_of_model(flags):
     """Return the page of a model on --dataset, else on the rows that its training did not see where they are known."""
-    from ..study import model_page
+    from ..pages import model_page
     from ..train.folds import out_of_fold
 
     flags.model = flags.plot

@@ -210,8 +210,7 @@ def _trained(flags, layers, effort: str | None, stop: StopRequest):
 def _chosen(flags, effort: str, ds, checkpoint, reading: tuple, stop: StopRequest):
     """Choose networks by an effort and train them; returns what _trained does."""
     from ..train import train
-    from ..train.decision import rules_in
-    from ..train.effort import choice_for
+    from ..train.effort import Effort
     from ..watch.observe import Observers
 
     observers = Observers(flags, lambda: chosen.net, reading, records=False)
@@ -219,7 +218,7 @@ def _chosen(flags, effort: str, ds, checkpoint, reading: tuple, stop: StopReques
         raise UsageError(f"--output {flags.output}: has predictions of folds, and images are judged by validation rows")
     progress = make_progress(console.about_training(ds), "", flags.quiet, flags.verbose)
     given, of_network = keywords(flags, "train"), keywords(flags, "network", "engine")
-    chosen = choice_for(ds, effort, given, of_network, observers.beside(progress), checkpoint)
+    chosen = Effort(ds, effort, given, of_network, observers.beside(progress), checkpoint)
     lost: list[NnError] = []
 
     def trained(net, ds, **options) -> dict:
@@ -233,7 +232,7 @@ def _chosen(flags, effort: str, ds, checkpoint, reading: tuple, stop: StopReques
         net, result = chosen.run(trained)
     except Stopped as stopped:
         raise _unfinished(flags, chosen.net, checkpoint, stopped) from stopped
-    repeated = given_values(flags, ("seed", "dtype", "init", "loss")) | rules_in(chosen.given)
+    repeated = given_values(flags, ("seed", "dtype", "init", "loss")) | chosen.rules
     for one in result["chosen"]:
         one["flags"] += "".join(f" --{name} {value}" for name, value in repeated.items())
     if chosen.stopped is not None:

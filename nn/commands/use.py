@@ -96,7 +96,7 @@ def compare_command(flags) -> None:
     say_run(flags, nets[0], console.about(datasets[0], abouts[0]))
     result = compared(nets, datasets, paths, scores, seed=flags.seed or 0)
     if flags.report:
-        from ..study import model_page, page
+        from ..pages import model_page, page
 
         page.write(flags.report, model_page.of_comparison(result))
     if flags.json:

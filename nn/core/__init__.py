@@ -11,7 +11,7 @@
 
 It knows nothing of layers, networks, data sets and files.
 
-Imports: utils, nn_aux, settings. Imported by: data, backends, nn, matrix, test, train, study, commands.
+Imports: utils, nn_aux, settings. Imported by: data, backends, nn, matrix, test, train, pages, study, commands.
 """
 
 from __future__ import annotations

@@ -29,6 +29,6 @@
 
 To add a kind of column or a file format: docs/developing.md, «To add».
 
-Imports: utils, nn_aux, core, layers, settings. Imported by: files, ds, nn, watch, test, train, terminal, study,
+Imports: utils, nn_aux, core, layers, settings. Imported by: files, ds, nn, watch, test, train, terminal, pages, study,
 commands.
 """

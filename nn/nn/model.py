@@ -40,28 +40,18 @@ def _member_metadata(net, shared: dict) -> Iterator[dict]:
 
 
 def _own_metadata(net) -> dict:
-    encoding = {} if net.encoding is None else {"encoding": net.encoding.to_dict()}
-    return {
-        "format": model_file.FORMAT if encoding else model_file.PLAIN_FORMAT,
-        "layers": net.spec,
-        "task": net.task,
-        "loss": net.loss,
-        "dtype": net.dtype,
-        "seed": net.seed,
-        "scaling": net.scaling.to_dict(),
-        "target_scaling": net.target_scaling and net.target_scaling.to_dict(),
-        "columns": net.columns,
-        "targets": net.targets,
-        "classes": net.classes,
-        "threshold": net.threshold,
-        "holdout": net.holdout,
-        "dataset": net.dataset,
-        "history": net.history,
-        "config": net.config,
-        **({} if net.temperature == 1 else {"temperature": net.temperature}),
-        **({} if net.target_written is None else {"target_written": vars(net.target_written)}),
-        **encoding,
-    }
+    own = {name: getattr(net, name) for name in ("task", "loss", "dtype", "seed", *FACTS)}
+    own |= {"scaling": net.scaling.to_dict(), "target_scaling": net.target_scaling and net.target_scaling.to_dict()}
+    own |= {"layers": net.spec, "format": model_file.PLAIN_FORMAT}
+    if net.encoding is not None:
+        own |= {"encoding": net.encoding.to_dict(), "format": model_file.FORMAT}
+    if own["temperature"] == 1:
+        del own["temperature"]
+    if own["target_written"] is None:
+        del own["target_written"]
+    else:
+        own["target_written"] = vars(net.target_written)
+    return own
 
 
 def export(net, path) -> None:
@@ -117,9 +107,9 @@ def load(cls, path, dtype: str | None, engine: dict):
     return _of_tensors(cls, path, *model_file.load(path), dtype, engine)
 
 
-def unpacked(cls, packed: bytes, engine: dict):
+def unpacked(cls, packed: bytes, dtype: str, engine: dict):
     """Return the network that `packed` has made a model file in memory."""
-    return _of_tensors(cls, model_file.IN_MEMORY, *model_file.unpacked(packed), None, engine)
+    return _of_tensors(cls, model_file.IN_MEMORY, *model_file.unpacked(packed), dtype, engine)
 
 
 def _of_tensors(cls, path, tensors: dict[str, np.ndarray], meta: dict, dtype: str | None, engine: dict):

@@ -20,7 +20,7 @@ from ..data.records import check_left, network_bytes
 from ..data.scaling import Scaling
 from ..data.written import WrittenNumbers
 from ..layers import InputColumn, Layer, completed, input_shape, parse, to_spec
-from ..nn_aux import LOSSES, TASKS
+from ..nn_aux import DTYPES, LOSSES, TASKS
 from ..settings.flags import BY_NAME, DEFAULTS, REFERENCE, check_reference, check_reference_layers
 from ..settings.values import GPUS, one_of
 from ..utils import UsageError, counted, listed
@@ -45,7 +45,7 @@ class Network:
     reference   the original program: seq, float64, sigmoid everywhere, its loss, its random numbers
     gpus        GPUs by their numbers, (0, 1), or as `--gpus` names them; none: the first, if the backend wants one
     distribute  mirrored, central: where the parameters are, of several GPUs or nodes; None: mirrored
-    tf32        float32 products may be taken with 10 bits of mantissa, where a GPU can
+    dtype       float32, float64, or tf32: float32 whose products a GPU may take with 10 bits of mantissa
 
     Raises UsageError for what does not fit together.
     """
@@ -66,19 +66,19 @@ class Network:
         reference: bool = False,
         gpus: str | int | tuple[int, ...] = (),
         distribute: str | None = None,
-        tf32: bool = False,
     ):
         layers = layers if isinstance(layers, str) else ",".join(map(str, layers))
         if reference:
             asked = {"backend": backend, "dtype": dtype, "activation": activation, "loss": loss, "init": init}
             check_reference(asked)
             backend, dtype, activation, loss, init = (REFERENCE[name] for name in asked)
-        self.reference, self.seed, self.init, self.dtype = reference, seed, init, dtype or "float32"
         self.task = task or task_of(loss)
         one_of(TASKS)("--task", self.task)
         _check({"activation": activation, "loss": loss, "init": init, "seed": seed, "dtype": dtype})
+        self.reference, self.seed, self.init = reference, seed, init
+        self.asked_dtype = dtype or "float32"
         self._set_layers(layers, activation or "relu", loss, input_columns)
-        self.compute_on(backend, threads, gpus, distribute, tf32)
+        self.compute_on(backend, threads, gpus, distribute)
         self.random: GlibcRandom | None = None
         self._written = {"spec": layers, "activation": activation or "relu", "loss": loss}  # for adopt
         self._members: list[Network] = []
@@ -124,11 +124,14 @@ class Network:
     def __getstate__(self) -> dict:
         packed = model.packed(self)
         beside = {name: getattr(self, name) for name in ("reference", "init", "random", "_written")}
-        engine = {name: getattr(self, name) for name in ("threads", "gpus", "distribute", "tf32")}
-        return {"model": packed, "engine": {"backend": self._asked_backend, **engine}, "beside": beside}
+        engine = {name: getattr(self, name) for name in ("threads", "gpus", "distribute")}
+        of = {"model": packed, "dtype": self.asked_dtype, "engine": {"backend": self._asked_backend, **engine}}
+        return {**of, "beside": beside}
 
     def __setstate__(self, state: dict) -> None:
-        self.__dict__.update(vars(model.unpacked(type(self), state["model"], state["engine"])), **state["beside"])
+        self.__dict__.update(
+            vars(model.unpacked(type(self), state["model"], state["dtype"], state["engine"])), **state["beside"]
+        )
 
     # ---- layers and facts
 
@@ -196,8 +199,8 @@ class Network:
         net = type(self)(
             layers or self._written["spec"], self.task, loss=self._written["loss"],
             activation=self._written["activation"], input_columns=self.layers[0].columns, init=self.init, seed=seed,
-            backend=self._asked_backend, dtype=self.dtype, threads=self.threads, reference=self.reference,
-            gpus=self.gpus, distribute=self.distribute, tf32=self.tf32,
+            backend=self._asked_backend, dtype=self.asked_dtype, threads=self.threads, reference=self.reference,
+            gpus=self.gpus, distribute=self.distribute,
         )  # fmt: skip
         net.encoding, net._backend = self.encoding, self._backend
         return net
@@ -215,15 +218,18 @@ class Network:
                 raise TypeError(f"{name} is none of {', '.join(FACTS)}")
             setattr(self, name, fact)
 
-    # ---- where it is computed
+    # ---- where it is computed, and with which numbers
 
-    def compute_on(self, backend="auto", threads=None, gpus=(), distribute=None, tf32=False) -> None:
+    @property
+    def dtype(self) -> str:
+        """Return the type of the parameters."""
+        return DTYPES[self.asked_dtype]
+
+    def compute_on(self, backend="auto", threads=None, gpus=(), distribute=None) -> None:
         """Set what the engine will be made with; see __init__."""
         _check({"backend": backend, "threads": threads, "distribute": distribute})
-        if tf32 and self.dtype != "float32":
-            raise UsageError(f"--tf32: shortens float32, not {self.dtype}; leave one out")
         numbers = tuple(gpus) if isinstance(gpus, (tuple, list)) else GPUS("--gpus", gpus)
-        self.threads, self.gpus, self.distribute, self.tf32 = threads, numbers, distribute, tf32
+        self.threads, self.gpus, self.distribute = threads, numbers, distribute
         self._asked_backend, self._backend, self._engine = backend, None, None
         if backend != "auto":
             self._backend = backends.resolve(backend, **self._gpu_options())
@@ -263,7 +269,7 @@ class Network:
             self._backend = backends.resolve(self._asked_backend, self.layers, rows, **self._gpu_options())
 
     def _gpu_options(self) -> dict:
-        return {"gpus": self.gpus, "tf32": self.tf32}
+        return {"gpus": self.gpus, "tf32": self.asked_dtype == "tf32"}
 
     # ---- shapes and names
 
@@ -394,7 +400,7 @@ class Network:
         """Return the network of a model file, everything in it checked. Raises InputNotFound, DataError, and UsageError
         for a file of several networks.
 
-        engine: backend, threads, gpus, tf32, as Network takes them.
+        engine: backend, threads, gpus, as Network takes them.
         """
         net = cls.of_file(path, dtype=dtype, **engine)
         if len(net.members) > 1:

@@ -1,7 +1,7 @@
-"""The settings of nn: one record for each, which is a flag of the command line and a keyword in Python.
+"""The settings of nn: one record for each, which is a flag of the command line and a keyword in Python; its modes.
 
 The parser and its help, --config, the checks of `train` and of the estimators, their signatures, what model files and
-checkpoints keep, and the table of the guide are made from FLAGS.
+checkpoints keep, and the table of the guide are made from MODES and FLAGS.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ TRAIN = frozenset({"train"})
 USE = frozenset({"train", "test", "predict"})
 MODEL = USE | {"explain", "compare", "plot"}  # reads a data set
 ENGINE = MODEL | {"info"}  # makes an engine
-EVERY = frozenset({"train", "test", "predict", "explain", "compare", "info", "export", "bench", "sweep", "plot"})
+EXPLAIN = frozenset({"explain"})
 
 
 @dataclass(frozen=True)
@@ -62,6 +62,7 @@ class Flag:
     """A setting: its name (dashes pass for underscores), its help, its values, its default.
 
     help: {} stands for the default. default: None where something else decides. modes: the modes that read it.
+    alone: the value that it has without one; "" where it needs one.
     of: what takes it as a keyword of the same name: load (data), network, engine, train, several (networks that
     train trains together) or checkpoint; "" for a flag that commands read themselves. later: the original program has
     no such thing, so --reference refuses it, and files of models keep it only where it is not the default. reference:
@@ -77,6 +78,7 @@ class Flag:
     modes: frozenset[str] = TRAIN
     of: str = ""
     default: Any = None
+    alone: str = ""
     later: bool = False
     reference: Any = None
     group: str = ""
@@ -112,30 +114,58 @@ def _name_of(name: str, names: Iterable[str], help: str, **more) -> Flag:
     return Flag(name, f"{', '.join(names)} ({help})", one_of(names), "NAME", **more)
 
 
-MODE = "Mode, exactly one"
+@dataclass(frozen=True)
+class Mode(Flag):
+    """A mode of nn: a flag, mostly a switch, and a word, which others follow.
+
+    usage: what follows the word. words: the flags whose values that are, in this order: `nn train DATA` is `nn --train
+    --dataset DATA`, and the words of one flag are its value, with a comma between them. needs: the flags with a path
+    without which it cannot run. module: of nn/commands, where its function is.
+    """
+
+    group: str = "Mode, exactly one"
+    usage: str = ""
+    words: tuple[str, ...] = ()
+    needs: tuple[str, ...] = ()
+    module: str = "use"
+
+
+MODES = {
+    mode.name: mode
+    for mode in [
+        Mode("train", "Train a network on --dataset and write it to --model.", usage="DATA -m MODEL",
+             words=("dataset",), needs=("dataset",), module="train"),  # and model, but for --folds
+        Mode("test", "Test --model on --dataset, or on the rows that its training held out.", usage="MODEL [DATA]",
+             words=("model", "dataset"), needs=("model",)),
+        Mode("predict", "Write the predictions of --model for the rows of --dataset as CSV.",
+             usage="MODEL DATA [-o FILE]", words=("model", "dataset"), needs=("model", "dataset")),
+        Mode("explain", "Show which columns matter to --model; with --output what each added to each prediction.",
+             usage="MODEL [DATA] [-o FILE]", words=("model", "dataset"), needs=("model",)),
+        Mode("compare", "Compare two models on --dataset, or on rows that neither was trained on.", TEXT, "A,B",
+             usage="A B [--dataset DATA]", words=("compare", "compare")),
+        Mode("info", "Show the contents of --model, or the network that --layers describes.", usage="MODEL",
+             words=("model",)),
+        Mode("export", "Write --model for other programs to --output: ONNX (.onnx) or C (.c).",
+             usage="MODEL -o FILE", words=("model",), needs=("model", "output")),
+        Mode("bench", "Time training, prediction and matrix products on every backend of this machine.", TEXT,
+             alone="all", usage="[CASE]", words=("bench",), module="study"),
+        Mode("sweep", "Train and time the networks of a plan (PLAN:N: one of them), a line each to --output.", TEXT,
+             "PLAN", usage="PLAN -o FILE", words=("sweep",), needs=("output",), module="study"),
+        Mode("plot", "Draw the results of --sweep, or a model's losses, to --output.", TEXT, "PATH",
+             usage="PATH -o FOLDER", words=("plot",), needs=("output",), module="study"),
+    ]
+}  # fmt: skip
+EVERY = frozenset(MODES)
+
 _RATES = ", ".join(f"{optimizer.learning_rate:g} for {name}" for name, optimizer in OPTIMIZERS.items())
 _DECAYS = ", ".join(f"{optimizer.weight_decay:g} for {name}" for name, optimizer in OPTIMIZERS.items())
 _OF_LAYERS = [name for name, activation in ACTIVATIONS.items() if not activation.couples_outputs]
 _HE_LAYERS = listed([name for name, activation in ACTIVATIONS.items() if activation.init == "he"], "and")
 _TASK_OUTPUTS = ", ".join(f"{output} for {task}" for task, (output, _) in TASKS.items())
 _TASK_LOSSES = ", ".join(f"{loss} for {task}" for task, (_, loss) in TASKS.items())
-_OF_MODE = {mode: frozenset({mode}) for mode in EVERY}
 _OF_TABLE = {"of": "load", "later": True}
 
 _GROUPS = {
-    MODE: [
-        Flag("train", "Train a network on --dataset and write it to --model."),
-        Flag("test", "Test --model on --dataset, or on the rows that its training held out."),
-        Flag("predict", "Write the predictions of --model for the rows of --dataset as CSV."),
-        Flag("explain", "Show which columns matter to --model; with --output what each added to each prediction."),
-        Flag("compare", "Compare two models on --dataset, or on rows that neither was trained on.", TEXT, "A,B"),
-        Flag("info", "Show the contents of --model, or the network that --layers describes."),
-        Flag("export", "Write --model for other programs to --output: ONNX (.onnx) or C (.c)."),
-        Flag("bench", "Time training, prediction and matrix products on every backend of this machine."),
-        Flag("sweep", "Train and time the networks of a plan (PLAN:N: one of them), a line each to --output.", TEXT,
-             "PLAN"),
-        Flag("plot", "Draw the results of --sweep, or a model's losses, to --output.", TEXT, "PATH"),
-    ],
     "Data and model": [
         Flag("dataset",
              "CSV, Parquet, Arrow, ORC, JSON lines or NPY tables (several: 'a.csv,b.csv', 'day*.csv' or their folder; "
@@ -158,17 +188,17 @@ _GROUPS = {
              THRESHOLD, "SCORE/RULE", modes=USE, of="train", default=0.5),
         _name_of("calibrate", CALIBRATIONS, "{}; of class probabilities, by validation rows", of="train",
                  default="none", later=True),
-        Flag("intervals", "Give the metrics of --test 95 % intervals, by bootstrap.", modes=_OF_MODE["test"],
+        Flag("intervals", "Give the metrics of --test 95 % intervals, by bootstrap.", modes=frozenset({"test"}),
              later=True),
         Flag("output",
              "Where --predict (-, stdout), --explain, --export, --folds, --sweep and --plot (a folder) write.", TEXT,
              "PATH", short="-o", modes=frozenset({"train", "predict", "explain", "export", "sweep", "plot"})),
         Flag("background", "Rows that --explain compares with (100 of the training file).", TEXT, "FILE",
-             modes=_OF_MODE["explain"]),
+             modes=EXPLAIN),
         Flag("group_columns", "Groups of columns whose importance --explain reports too: a+b,c+d.", TEXT, "GROUPS",
-             modes=_OF_MODE["explain"]),
+             modes=EXPLAIN),
         Flag("exact", "Contributions by all coalitions of columns, however long that takes.",
-             modes=_OF_MODE["explain"]),
+             modes=EXPLAIN),
         Flag("report", "Write a page of the model, the comparison or the sweep: .html, .md or .json.", TEXT, "FILE",
              modes=frozenset({"test", "explain", "compare", "info", "sweep", "plot"})),
     ],
@@ -258,8 +288,6 @@ _GROUPS = {
              of="checkpoint"),
     ],
     "Running": [
-        Flag("case", "Cases of --bench: names or beginnings of names, separated by commas (all).", TEXT, "NAME",
-             modes=_OF_MODE["bench"]),
         _name_of("backend", BACKENDS, "{}", modes=ENGINE | {"bench"}, of="engine", default="auto", reference="seq"),
         Flag("threads", "Threads (the cores this process may use).", whole(1, 1024), "N", modes=ENGINE | {"bench"},
              of="engine"),
@@ -267,12 +295,10 @@ _GROUPS = {
              of="engine"),
         _name_of("distribute", DISTRIBUTIONS, "{}; where the parameters are kept, with several GPUs or nodes",
                  of="network", default="mirrored"),
-        Flag("tf32", "Let a GPU compute float32 products with a 10-bit mantissa: faster, less exact.", modes=ENGINE,
-             of="engine"),
         Flag("memory", "Memory for the program (2G, 500M; what is free): rows beyond it are in mapped files.",
              BYTES, "SIZE", modes=USE, of="load"),
-        _name_of("dtype", DTYPES, "{}", modes=ENGINE | {"export"}, of="engine", default="float32",
-                 reference="float64"),
+        _name_of("dtype", DTYPES, "{}; tf32: float32 whose products a GPU takes with a 10-bit mantissa, faster",
+                 modes=ENGINE | {"export"}, of="engine", default="float32", reference="float64"),
         Flag("verbose", "Print more: each layer's kernels, and all epochs.", short="-v", modes=EVERY),
         Flag("quiet", "Print nothing but results and errors.", short="-q", modes=EVERY),
         Flag("config", "JSON or TOML file with flags by their names; the command line wins.", TEXT, "FILE",
@@ -282,13 +308,10 @@ _GROUPS = {
         Flag("debug", "Show the traceback of a failure.", modes=EVERY),
     ],
 }  # fmt: skip
-FLAGS = [
-    replace(flag, group=group, modes=_OF_MODE[flag.name] if group == MODE else flag.modes)
-    for group, flags in _GROUPS.items()
-    for flag in flags
-]
+FLAGS = [replace(flag, group=group) for group, flags in _GROUPS.items() for flag in flags]
 GONE = {  # a former flag -> what takes its place
     "window": "memory", "keep": "vary", "trials": "json", "trace_batches": "trace", "index": "sweep PLAN:N",
+    "case": "bench=NAME", "tf32": "dtype tf32",
 }  # fmt: skip
 SYNONYMS = {  # what other programs call a setting, or a person does
     "lr": "learning_rate", "bs": "batch_number", "file": "dataset", "input": "dataset", "label": "target",
@@ -297,15 +320,12 @@ SYNONYMS = {  # what other programs call a setting, or a person does
     "ensemble": "networks", "cv": "folds", "tune": "vary", "log": "history", "save": "model", "ignore": "drop",
     "normalize": "scaling",
 }  # fmt: skip
-MODES = [flag.name for flag in FLAGS if flag.group == MODE]
-
-
 BY_NAME = {name: flag for flag in FLAGS for name in (flag.name, flag.alias) if name}
 DEFAULTS = {flag.name: flag.default for flag in FLAGS if flag.default is not None}
 
 
 def read_by(mode: str) -> set[str]:
-    return {flag.name for flag in FLAGS if mode in flag.modes}
+    return {mode, *(flag.name for flag in FLAGS if mode in flag.modes)}
 
 
 def given_values(given: SimpleNamespace, names: Iterable[str]) -> dict:

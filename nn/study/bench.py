@@ -303,7 +303,7 @@ def bench(names: Iterable[str] = (), *, backend: str | None = None, threads: int
         if isinstance(case, Product) and not TRAITS[name].on_host:
             reason = "a product by itself is timed on the processor; on a GPU it is a part of the layers' kernels"
         elif not names and expected > LONGEST_SECONDS:
-            reason = f"a {case.per} takes about {expected:.0f} s; --case {case.name} measures it"
+            reason = f"a {case.per} takes about {expected:.0f} s; nn bench {case.name} measures it"
         if reason:
             skipped.append({"case": case.name, "backend": name, "reason": reason})
             continue

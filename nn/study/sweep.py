@@ -38,6 +38,7 @@ from ..data.source import relative_to
 from ..ds import load, split_rows
 from ..layers import parse
 from ..nn import Network
+from ..nn_aux import DTYPES
 from ..settings.flags import DEFAULTS, FLAGS, settings_of
 from ..settings.values import device_numbers
 from ..terminal import tables
@@ -299,7 +300,7 @@ def _measure(entry: Entry) -> dict:
     if "batches" in settings:
         ds = ds.of_rows(slice(settings["batches"] * batch))
     backend = resolve(settings.get("backend", "auto"))
-    _check_memory(parse(settings["layers"]), settings.get("dtype", "float32"), batch, ds, backend)
+    _check_memory(parse(settings["layers"]), DTYPES.get(settings.get("dtype"), "float32"), batch, ds, backend)
     net = Network(**{"task": ds.task} | {key: value for key, value in settings.items() if key in of_network})
     net.expect_batches(batch)
     if net.traits.times_single_batches:

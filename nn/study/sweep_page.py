@@ -8,9 +8,9 @@ from dataclasses import replace
 import numpy as np
 
 from ..backends import TRAITS
+from ..pages.chart import Axis, Line, Plot
+from ..pages.page import Page, Table
 from ..utils import cut_line
-from .chart import Axis, Line, Plot
-from .page import Page, Table
 from .results import INFERENCE_ROWS, OK
 
 MOST_NETWORKS = 5  # in the picture of speed-ups

@@ -7,6 +7,6 @@
     figures.py   figures as text, there and in reports
     console.py   the first lines of a run, warnings
 
-Progress and remarks go to stderr, results to stdout. Imports: everything from utils to watch. Imported by: study,
-commands, cli.
+Progress and remarks go to stderr, results to stdout. Imports: everything from utils to watch. Imported by: pages,
+study, commands, cli.
 """

@@ -70,11 +70,11 @@ def apply_config(given: SimpleNamespace) -> None:
     for a key that is no flag and a value that the flag cannot have; see read_config.
     """
     path = given.config
-    known = {name: flag for name, flag in BY_NAME.items() if name != REFUSED}
+    known = {name: flag for name, flag in {**MODES, **BY_NAME}.items() if name != REFUSED}
     values = {}
     for name, value in _flags_of(path, read_config(path), for_training=bool(given.train)).items():
         if name in GONE:
-            if value is not None:
+            if value is not None and value is not False:
                 raise UsageError(f"{path}: {name}: has gone; use {GONE[name]}")
             continue
         if name not in known:
@@ -92,7 +92,7 @@ def apply_config(given: SimpleNamespace) -> None:
     }
     chosen = {mode for mode in MODES if getattr(given, mode) or mode in left_open}
     for name, value in left_open.items():
-        if known[name].modes & chosen:
+        if name in MODES or known[name].modes & chosen:
             setattr(given, name, value)
     if "scaling" in left_open and not given.train and given.model is not None:
         from ..files.text_model import is_text
@@ -132,6 +132,8 @@ def flag_value(path: str, flag, value):
         if value is not True:
             raise UsageError(f"{path}: {flag.name}: found {json.dumps(value, default=str)}, expected true or false")
         return True
+    if value is True and flag.alone:
+        return flag.alone
     if isinstance(value, list):  # "layers": [30, 60, 10, 1]
         text = ",".join(map(str, value))
         if flag.name == "gpus" and len(value) == 1:

@@ -7,7 +7,7 @@ import textwrap
 from collections.abc import Iterable
 
 from .. import __version__
-from ..settings.flags import FLAGS, MODE, MODES, Flag, read_by
+from ..settings.flags import BY_NAME, FLAGS, MODES, Flag, read_by
 from ..utils import UsageError
 
 COMMON = {  # flags that help shows without --all, in this order, each in a line
@@ -37,18 +37,6 @@ COMMON = {  # flags that help shows without --all, in this order, each in a line
     "quiet": "print results and errors only",
     "verbose": "print all epochs and candidates",
 }
-USAGE = {  # what follows the word of a mode
-    "train": "DATA -m MODEL",
-    "test": "MODEL [DATA]",
-    "predict": "MODEL DATA [-o FILE]",
-    "explain": "MODEL [DATA] [-o FILE]",
-    "compare": "A B [--dataset DATA]",
-    "info": "MODEL",
-    "export": "MODEL -o FILE",
-    "bench": "[CASE]",
-    "sweep": "PLAN -o FILE",
-    "plot": "PATH -o FOLDER",
-}
 NOTES = {
     "predict": "The columns written: row (from 0), the --id columns, the prediction (a class, or a number for each "
     "target), of classes `score CLASS`: the probability of that class (of two classes, of the positive one, which is "
@@ -61,6 +49,7 @@ ABOUT = (
     'eval "$(nn --completion bash)" lets the shell complete words and flags (bash, zsh, fish).'
 )
 SHELLS = ("bash", "zsh", "fish")
+_ALL = [*MODES.values(), *FLAGS]
 _LEFT = 31  # columns of a flag's names
 
 
@@ -82,27 +71,23 @@ def show(argv: list[str]) -> None:
 
 def _overview(everything: bool) -> str:
     lines = ["Train and test neural networks, fast, with the same results everywhere.", ""]
-    for mode, usage in USAGE.items():
-        lines += _entry(f"nn {mode} {usage}", _of(mode).help)
+    for mode in MODES.values():
+        lines += _entry(f"nn {mode.name} {mode.usage}", mode.help)
     lines += ["", *_wrapped(ABOUT)]
-    return "\n".join([*lines, *(_groups(FLAGS) if everything else [])])
+    return "\n".join([*lines, *(_groups(_ALL) if everything else [])])
 
 
 def _of_mode(mode: str, everything: bool) -> str:
     """Return a mode's help: the common flags, or all."""
-    own = [flag for flag in FLAGS if flag.name in read_by(mode) and flag.group != MODE]
-    lines = [f"nn {mode} {USAGE[mode]} [flags]", "", _of(mode).help, ""]
+    own = [flag for flag in FLAGS if mode in flag.modes]
+    lines = [f"nn {mode} {MODES[mode].usage} [flags]", "", MODES[mode].help, ""]
     if everything:
         lines += _groups(own)
     else:
-        common = [_of(name) for name in COMMON if _of(name) in own]
+        common = [BY_NAME[name] for name in COMMON if BY_NAME[name] in own]
         lines += [f"  {_names(flag):{_LEFT}} {COMMON[flag.name]}" for flag in common]
         lines += ["", f"nn {mode} --help --all lists all {len(own)} flags."] if len(own) > len(common) else []
     return "\n".join([*lines, *(["", *_wrapped(NOTES[mode])] if mode in NOTES else [])])
-
-
-def _of(name: str) -> Flag:
-    return next(flag for flag in FLAGS if flag.name == name)
 
 
 def _names(flag: Flag) -> str:
@@ -144,8 +129,8 @@ def _bash(shell: str) -> str:
     named = [flag for flag in FLAGS if _has_names(flag)]
     values = [f'    {"|".join(flag.names)}) words="{" ".join(flag.value.names)}" ;;' for flag in named]
     modes = [
-        f'        {mode}) words="{_spellings(flag for flag in FLAGS if flag.name in read_by(mode))} --help" ;;'
-        for mode in USAGE
+        f'        {mode}) words="{_spellings(flag for flag in _ALL if flag.name in read_by(mode))} --help" ;;'
+        for mode in MODES
     ]
     begin = ["autoload -U +X bashcompinit && bashcompinit"] if shell == "zsh" else []
     return "\n".join([
@@ -154,10 +139,10 @@ def _bash(shell: str) -> str:
         '    local cur="${COMP_WORDS[COMP_CWORD]}" words=""',
         '    case "${COMP_WORDS[COMP_CWORD - 1]}" in',
         *values,
-        f'    *) if [[ $COMP_CWORD == 1 && $cur != -* ]]; then words="{" ".join(USAGE)}"; fi',
+        f'    *) if [[ $COMP_CWORD == 1 && $cur != -* ]]; then words="{" ".join(MODES)}"; fi',
         '        if [[ $cur == -* ]]; then case "${COMP_WORDS[1]#--}" in',
         *modes,
-        f'        *) words="{_spellings(FLAGS)} --help --version" ;;',
+        f'        *) words="{_spellings(_ALL)} --help --version" ;;',
         "        esac; fi ;;",
         "    esac",
         '    COMPREPLY=($(compgen -W "$words" -- "$cur"))',
@@ -167,10 +152,18 @@ def _bash(shell: str) -> str:
 
 
 def _fish() -> str:
-    lines = [f"complete -c nn -n __fish_use_subcommand -a {mode} -d '{_plain(_of(mode).help)}'" for mode in USAGE]
-    for flag in FLAGS:
+    lines = [
+        f"complete -c nn -n __fish_use_subcommand -a {mode} -d '{_plain(own.help)}'" for mode, own in MODES.items()
+    ]
+    for flag in _ALL:
         names = "".join(f" -{'l' if name.startswith('--') else 's'} {name.lstrip('-')}" for name in flag.names)
-        value = f" -x -a '{' '.join(flag.value.names)}'" if _has_names(flag) else " -r" if flag.value else ""
+        value = (
+            f" -x -a '{' '.join(flag.value.names)}'"
+            if _has_names(flag)
+            else " -r"
+            if flag.value and not flag.alone
+            else ""
+        )
         lines.append(f"complete -c nn{names}{value} -d '{_plain(flag.help)}'")
     return "\n".join(lines)
 

@@ -7,28 +7,15 @@ from collections.abc import Iterator
 from types import SimpleNamespace
 from typing import Annotated
 
-from ..settings.flags import BY_NAME, FLAGS, GONE, MODE, MODES, Flag, meant
+from ..settings.flags import FLAGS, GONE, MODES, Flag, meant
 from ..utils import UsageError, closest
 
-WORDS = {  # a mode as a word -> the flags whose values follow it, in this order: `nn train DATA` is `nn --train ...`,
-    # and the words of one flag are its value, with a comma between them
-    "train": ("dataset",),
-    "test": ("model", "dataset"),
-    "predict": ("model", "dataset"),
-    "explain": ("model", "dataset"),
-    "compare": ("compare", "compare"),
-    "info": ("model",),
-    "export": ("model",),
-    "bench": ("case",),
-    "sweep": ("sweep",),
-    "plot": ("plot",),
-}
 SAID = {  # what a person may call a word
     "help": "--help", "fit": "train", "evaluate": "test", "eval": "test", "score": "predict", "show": "info",
     "convert": "export",
 }  # fmt: skip
 ASKED = ("--help", "-h", "--version", "--completion")  # of help.py
-_KNOWN = {name: flag for flag in FLAGS for name in flag.names}
+_KNOWN = {name: flag for flag in [*MODES.values(), *FLAGS] for name in flag.names}
 _TWICE = ("model", "dataset")  # two different ones are more often a slip than meant
 
 Read = tuple[Flag | None, str, list[str]]  # a flag (None: a word, or a flag that there is not), its value, its tokens
@@ -45,9 +32,9 @@ def parse(argv: list[str]) -> SimpleNamespace | None:
         show(argv)
         return None
     read = _named(list(_read(argv)))
-    given = SimpleNamespace(**{flag.name: None if flag.value else False for flag in FLAGS}, remarks=_remarks(read))
+    given = SimpleNamespace(remarks=_remarks(read), **nothing_given())
     for name, text in _texts(read).items():
-        value = BY_NAME[name].value
+        value = _KNOWN[f"--{name}"].value
         setattr(given, name, value(f"--{name}", text) if value else text)
     if given.config is not None:
         from .config import apply_config
@@ -55,6 +42,11 @@ def parse(argv: list[str]) -> SimpleNamespace | None:
         apply_config(given)
     _check_mode(given)
     return given
+
+
+def nothing_given() -> dict:
+    """Return what each flag is that is not given."""
+    return {flag.name: None if flag.value else False for flag in _KNOWN.values()}
 
 
 # ---------------------------------------------------------------- typer
@@ -138,6 +130,8 @@ def _read(argv: list[str]) -> Iterator[Read]:
             *switches, (name, equals, value) = [token.partition("=")] if token.startswith("--") else _short(token)
             yield from ((_KNOWN[switch], "", [switch]) for switch, *_ in switches)
             flag = _KNOWN.get("--" + name[2:].replace("-", "_") if name.startswith("--") else name)
+            if flag is not None and flag.alone and not equals:
+                equals, value = "=", flag.alone
             following = [] if flag is None or flag.value is None or equals or value else [*_next(tokens)]
             yield flag, value or "".join(following), [f"{name}{equals}{value}", *following]
 
@@ -164,22 +158,24 @@ def _named(read: list[Read]) -> list[Read]:
     words = [text for flag, text, tokens in read if flag is None and tokens == [text]]
     if not words or any(flag is None and tokens != [text] for flag, text, tokens in read):
         return read  # no such flag: typer's to refuse
-    modes = [flag.name for flag, _, _ in read if flag is not None and flag.group == MODE]
+    modes = [flag.name for flag, _, _ in read if flag is not None and flag.name in MODES]
     mode = words[0]
-    if modes or mode not in WORDS:
+    if modes or mode not in MODES:
         raise UsageError(f"unexpected argument {mode}{_place(modes, mode, read)}")
-    if len(words) > 1 + len(WORDS[mode]):
-        raise UsageError(f"unexpected argument {words[1 + len(WORDS[mode])]}{_too_many(mode, words, read)}")
-    if mode in WORDS[mode] and len(words) == 1:
-        raise UsageError(f"--{mode} needs {_KNOWN[f'--{mode}'].metavar}; nn {mode} --help shows its flags")
-    values: dict[str, str] = {} if mode in WORDS[mode] else {mode: mode}
-    for name, word in zip(WORDS[mode], words[1:], strict=False):
+    own, places = MODES[mode], MODES[mode].words
+    if len(words) > 1 + len(places):
+        raise UsageError(f"unexpected argument {words[1 + len(places)]}{_too_many(mode, words, read)}")
+    has_value = own.value is not None and len(words) > 1
+    if own.value and not (has_value or own.alone):
+        raise UsageError(f"--{mode} needs {own.metavar}; nn {mode} --help shows its flags")
+    values: dict[str, str] = {} if has_value else {mode: own.alone or mode}
+    for name, word in zip(places, words[1:], strict=False):
         values[name] = f"{values[name]},{word}" if name in values else word
     named = []
     for flag, text, tokens in read:
         if flag is not None:
             named.append((flag, text, tokens))
-        elif values and not (text is mode and mode in WORDS[mode]):
+        elif values and not (text is mode and has_value):
             name = next(iter(values))
             flag, text = _KNOWN[f"--{name}"], values.pop(name)
             named.append((flag, text, [f"{flag.long}={text}" if flag.value else flag.long]))
@@ -188,21 +184,23 @@ def _named(read: list[Read]) -> list[Read]:
 
 def _place(modes: list[str], word: str, read: list[Read]) -> str:
     given = {flag.name for flag, _, _ in read if flag is not None}
-    name = next((name for mode in modes[:1] for name in WORDS[mode] if name not in given), None)
+    name = next((name for mode in modes[:1] for name in MODES[mode].words if name not in given), None)
     if name:
         return f": did you mean --{name} {word}?"
-    close = None if modes else SAID.get(word) or closest(word, WORDS)
+    if modes and MODES[modes[0]].alone:
+        return f": did you mean --{modes[0]}={word}?"
+    close = None if modes else SAID.get(word) or closest(word, MODES)
     return f": did you mean nn {close}?" if close else "; nn --help shows what nn takes"
 
 
 def _too_many(mode: str, words: list[str], read: list[Read]) -> str:
     """Return where the first word that has no place probably belongs."""
-    word, name = words[1 + len(WORDS[mode])], "model" if mode == "train" else "output"
+    word, name = words[1 + len(MODES[mode].words)], "model" if mode == "train" else "output"
     if mode == "train" and word.rpartition(".")[2] == words[1].rpartition(".")[2]:
         return f"; files have commas between them: nn train {','.join(words[1:3])}"
     if mode in _KNOWN[f"--{name}"].modes and name not in {flag.name for flag, _, _ in read if flag is not None}:
         return f": did you mean --{name} {word}?"
-    return f"; nn {mode} takes {' '.join(f'--{name}' for name in WORDS[mode])} in this order"
+    return f"; nn {mode} takes {' '.join(f'--{name}' for name in MODES[mode].words)} in this order"
 
 
 def _remarks(read: list[Read]) -> list[str]:

@@ -6,7 +6,7 @@
     compare.py     two models on the same rows
     importance.py  how much a metric loses without a column, and partial dependence
 
-Imports: utils, nn_aux, core, settings, data, backends, nn, matrix. Imported by: train, study, commands.
+Imports: utils, nn_aux, core, settings, data, backends, nn, matrix. Imported by: train, pages, study, commands.
 """
 
 from .reports import (

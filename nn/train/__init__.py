@@ -17,7 +17,7 @@
     fit.py         fit and Model: nn --train and a model file, from Python
     estimators.py  NetworkClassifier, NetworkRegressor: training and prediction as scikit-learn wants them
 
-Imports: everything below, from test to utils. Imported by: study, commands.
+Imports: everything below, from test to utils. Imported by: pages, study, commands.
 """
 
 from __future__ import annotations

@@ -156,7 +156,6 @@ class Ranks:
         """dtype: of vectors and outputs."""
         self.group, self._dtype = rank_group, np.dtype(dtype)
         self._members: list[RankMember] = []
-        self._said: list = []  # what each rank told last
         numbers, ranks = range(count), range(rank_group.size)
         shares = {rank: numbers[rank_group.share(count, rank)] for rank in ranks}
         self._owners = {number: rank for rank in ranks for number in shares[rank]}
@@ -175,8 +174,6 @@ class Ranks:
 
     def owned(self, asks: Mapping[int, Ask]) -> dict[int, Ask]:
         """Return those asks that this rank answers."""
-        if self.size == 1:
-            return dict(asks)
         own = {*self.own}
         return {number: ask for number, ask in asks.items() if number in own}
 
@@ -218,39 +215,31 @@ class Ranks:
 
     # ---- answers
 
-    def tell(
-        self, what: str, own: Mapping[int, Ask], found: Sequence | None, signum: int | None
-    ) -> tuple[bool, int | None]:
-        """Tell the others how far this rank is; return (whether all have answered their asks, the signal of one of
-        them, None without).
-
-        own: this rank's asks, all of one kind (Ask.what). found: the answers; None while they are computed. signum: of
-        this rank's signal.
-        """
+    def tell(self, is_done: bool, signum: int | None) -> tuple[bool, int | None]:
+        """Tell the others whether this rank has answered its asks, and its signal; return (whether all have, the signal
+        of one of them, None without)."""
         if self.size == 1:
-            return found is not None, signum
-        said: list | None = None
-        if found is not None:  # of outputs nothing, which follow as arrays
-            ends = {number: ask.job.progress for number, ask in own.items()} if what == "epoch" else {}
-            said = [[number, [int(end.row), int(end.step), float(end.loss)]] for number, end in ends.items()]
-            if what == "loss":
-                said = [[number, float(loss)] for number, loss in zip(own, found, strict=True)]
-        everyone = self.group.gather([said, signum])
-        self._said = [said for said, _ in everyone]
+            return is_done, signum
+        everyone = self.group.gather([is_done, signum])
         signals = (signum for _, signum in everyone if signum is not None)
-        return all(said is not None for said in self._said), next(signals, None)
+        return all(is_done for is_done, _ in everyone), next(signals, None)
 
     def answers(self, what: str, asks: Mapping[int, Ask], found: Sequence) -> dict[int, object]:
-        """Return the answers to all asks, which all ranks have told of; found: those to this rank's, in their order."""
-        own = dict(zip(self.owned(asks), found or [None] * len(asks), strict=False))
+        """Return the answers to all asks, of one kind (Ask.what); found: those to this rank's, in their order."""
+        own = dict(zip(self.owned(asks), found, strict=True))
         if self.size == 1:
             return own
         if what == "predict":
             return self._outputs(asks, own)
-        said = [one for rank in self._said for one in rank]
         if what == "loss":
-            return dict(said)
-        for number, (row, step, loss) in said:
+            pairs = [[number, float(loss)] for number, loss in own.items()]
+        else:
+            ends = {number: asks[number].job.progress for number in own}
+            pairs = [[number, [int(end.row), int(end.step), float(end.loss)]] for number, end in ends.items()]
+        answers = dict(pair for rank in self.group.gather(pairs) for pair in rank)
+        if what == "loss":
+            return answers
+        for number, (row, step, loss) in answers.items():
             progress = asks[number].job.progress
             progress.row, progress.step, progress.loss = row, step, loss
         return dict.fromkeys(asks)

@@ -22,10 +22,11 @@ from ..data.encoding import CALL_ROWS, Encoding, NumberEncoder
 from ..data.frames import open_frame
 from ..layers import begins_auto, input_shape, parse
 from ..nn import Network
+from ..nn_aux import DTYPES
 from ..settings.flags import BY_NAME, DEFAULTS, settings_of, takes
 from ..utils import DataError, UsageError, available_memory, listed, needs_package
 from .call import train
-from .effort import REPLACING, choice_for, why_not
+from .effort import REPLACING, Effort, why_not
 
 try:
     from scipy.sparse import issparse
@@ -52,7 +53,7 @@ _FIELDS = (str, bool, np.bool_, numbers.Real, type(None), date, datetime, np.dat
 # Settings of files and of the command line, and those that have another name here.
 _NONE = {
     "target", "task", "id", "weight", "group", "time", "separator", "header", "memory", "seed", "reference",
-    "distribute", "tf32", "holdout", "folds", "batch_number", "positive",
+    "distribute", "holdout", "folds", "batch_number", "positive",
 }  # fmt: skip
 _OF_CLASSES, _OF_NUMBERS = {"class_weight", "threshold", "calibrate"}, {"clip"}
 QUICK = "quick"
@@ -124,7 +125,7 @@ class _NetworkEstimator(BaseEstimator):
         """Train as `nn --train` does; rows of weight 0 train nothing and judge nothing."""
         of_network = {"seed": seed, **self._given("network", "engine")}
         effort = self.effort or DEFAULTS["effort"]
-        return choice_for(_counting(ds), effort, self._given("train"), of_network).run(train)
+        return Effort(_counting(ds), effort, self._given("train"), of_network).run(train)
 
     def _trained(self, ds: Dataset, seed: int, eval_set) -> tuple[Network, dict]:
         """Train one network, or several, as the parameters say."""
@@ -144,13 +145,16 @@ class _NetworkEstimator(BaseEstimator):
         values = {flag.name: getattr(self, names.get(flag.name, flag.name), None) for flag in settings_of(*of)}
         return {name: value for name, value in values.items() if value is not None}
 
+    def _dtype(self) -> str:
+        return DTYPES[BY_NAME["dtype"].check(self.dtype or "float32")]
+
     def _schema(self) -> Schema:
         """Return the choices for the columns, which are made before they are read."""
         inputs = None
         if self.layers is not None and not begins_auto(self.layers):
             inputs = input_shape(parse(self.layers))
         choices = Choices(**self._given("load"))
-        return Schema(self._task(), inputs, dtype=self.dtype or "float32", choices=choices)
+        return Schema(self._task(), inputs, dtype=self._dtype(), choices=choices)
 
     def _weights(self, X, sample_weight) -> np.ndarray | None:
         if sample_weight is None:
@@ -211,7 +215,7 @@ class _NetworkEstimator(BaseEstimator):
         """Return a sparse matrix as an array, other rows as they are. Raises UsageError if it has no room in memory."""
         if not issparse(X):
             return X
-        dtype, free = np.dtype(self.dtype or "float32"), available_memory()
+        dtype, free = np.dtype(self._dtype()), available_memory()
         size = X.shape[0] * X.shape[1] * dtype.itemsize
         if free is not None and size > free:
             raise UsageError(
@@ -248,9 +252,9 @@ class NetworkClassifier(ClassifierMixin, _NetworkEstimator):
     networks, vary, validation, refit or eval_set say which networks there are, or rows are too few: one network, or
     those, is then trained on all rows, without `epochs` for 1,000 steps at least. quick gives way to activation and
     epochs too. There is no warm_start and no partial_fit: fit begins anew each time.
-    random_state: the seed. dtype: float32, float64. class_weight: how much the rows of each class count in the loss,
-    times their sample_weight: balanced (each class as much as another), {class: weight} (1 for the others), or a
-    number for each class in the order of classes_. fit holds no rows out: `validation` or eval_set set some apart.
+    random_state: the seed. dtype: float32, float64, tf32. class_weight: how much the rows of each class count in the
+    loss, times their sample_weight: balanced (each class as much as another), {class: weight} (1 for the others), or
+    a number for each class in the order of classes_. fit holds no rows out: `validation` or eval_set set some apart.
 
     Fitted: network_ (Network), classes_, n_features_in_, feature_names_in_, loss_curve_ (an epoch's mean loss each),
     figures_ (those of `nn --train --json`).
@@ -308,15 +312,12 @@ class NetworkClassifier(ClassifierMixin, _NetworkEstimator):
 
     def _given(self, *of: str) -> dict:
         given = super()._given(*of)
-        if "class_weight" in given:
-            given["class_weight"] = self._class_weight()
-        return given
-
-    def _class_weight(self) -> str:
-        weights = self.class_weight
+        weights = given.get("class_weight")
         if isinstance(weights, dict):
             weights = [weights.get(value, 1.0) for value in self.classes_.tolist()]
-        return weights if isinstance(weights, str) else ",".join(repr(float(weight)) for weight in weights)
+        if weights is not None and not isinstance(weights, str):
+            given["class_weight"] = ",".join(repr(float(weight)) for weight in weights)
+        return given
 
 
 class NetworkRegressor(RegressorMixin, _NetworkEstimator):

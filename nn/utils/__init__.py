@@ -8,7 +8,7 @@
     packages.py      the packages that some parts need, and how to install them
 
 Imports: nothing. Imported by: core, cluster, layers, settings, data, files, backends, nn, matrix, watch, test, train,
-terminal, study, commands, cli.
+terminal, pages, study, commands, cli.
 """
 
 # ruff: noqa: F401 (what other modules take from here)

@@ -167,8 +167,7 @@ def test_gpus_that_make_no_sense_are_wrong_use(text):
     "given, words",
     [
         ({"backend": "omp", "gpus": "1"}, "--gpus: --backend omp runs on the processor; use --backend cuda"),
-        ({"backend": "seq", "tf32": True}, "--tf32: --backend seq runs on the processor"),
-        ({"backend": "cuda", "tf32": True, "dtype": "float64"}, "--tf32: shortens float32, not float64"),
+        ({"backend": "seq", "dtype": "tf32"}, "--dtype tf32: --backend seq runs on the processor"),
         ({"backend": "cuda", "distribute": "sideways"}, "--distribute sideways: expected mirrored or central"),
     ],
 )
@@ -177,15 +176,15 @@ def test_flags_of_the_gpu_that_contradict_others_are_wrong_use(given, words):
         nn.Network(SMALL, "binary", **given)
 
 
-@pytest.mark.parametrize("given", [{"gpus": "1"}, {"tf32": True}])
+@pytest.mark.parametrize("given", [{"gpus": "1"}, {"dtype": "tf32"}])
 def test_auto_is_the_gpu_where_only_that_makes_sense(given, monkeypatch):
     monkeypatch.setattr(device, "missing", lambda instead: None)
     assert nn.Network(SMALL, "binary", **given).backend == "cuda"
 
 
-@pytest.mark.parametrize("given", [{"gpus": "1"}, {"tf32": True}])
+@pytest.mark.parametrize("given", [{"gpus": "1"}, {"dtype": "tf32"}])
 def test_a_flag_that_asks_for_a_gpu_in_vain_is_the_one_to_leave_out(given, no_driver):
-    (flag,) = given
+    flag = "dtype tf32" if "dtype" in given else "gpus"
     with pytest.raises(UsageError, match=f"--{flag}: no NVIDIA driver found; install one, or leave out --{flag}"):
         _ = nn.Network(SMALL, "binary", **given).backend
 

@@ -30,10 +30,9 @@ import nn
 from nn.data import kinds, loading, records
 from nn.data.column import Column
 from nn.layers import parse, to_spec
-from nn.settings import flags
+from nn.pages.page import html_of
 from nn.study import results, solar, sweep, sweep_page
-from nn.study.page import html_of
-from nn.terminal import config, tables
+from nn.terminal import config, parser, tables
 from nn.utils import DataError, NnError, UsageError
 
 from . import seeds
@@ -323,7 +322,7 @@ def _parse_layers(path: Path) -> None:
 
 def _apply_config(path: Path) -> None:
     """Read a configuration as `nn --train --config FILE` does."""
-    given = SimpleNamespace(**{flag.name: None if flag.value else False for flag in flags.FLAGS})
+    given = SimpleNamespace(**parser.nothing_given())
     given.config, given.train = str(path), True
     config.apply_config(given)
 

@@ -34,7 +34,7 @@ from support.command_line import (
 from nn import nn_aux
 from nn.commands.train import RUN_AGAIN
 from nn.layers import LAYER_KINDS
-from nn.settings.flags import FLAGS, GONE
+from nn.settings.flags import BY_NAME, FLAGS, GONE, MODES
 from nn.utils import DataError, InputNotFound, NnError, OutputError, UsageError, packages
 
 GUIDES = [
@@ -224,8 +224,7 @@ def test_files_that_are_named_exist(path):
 
 @pytest.mark.parametrize("path", GUIDES, ids=name)
 def test_flags_that_are_named_exist(path):
-    known = {flag.name for flag in FLAGS} | {"batch_size", "help", "all", "version", "completion"} | OTHERS_FLAGS
-    known |= set(GONE)
+    known = {*MODES, *BY_NAME, *GONE, "help", "all", "version", "completion"} | OTHERS_FLAGS
     for code in re.findall(r"`([^`]+)`", prose(path)):
         if not re.match(r"nn |--", code):
             continue
@@ -370,10 +369,10 @@ def test_nothing_says_to_install_this_package_by_a_name_that_may_be_anothers():
 def test_every_flag_is_in_the_contract():
     cells = [cell for heading in ("Modes", "Flags") for row in table_after(heading) for cell in row[:2]]
     documented = {flag for cell in cells for flag in re.findall(r"`--(\w+)", cell)}
-    assert {flag.name for flag in FLAGS} - documented == set()
+    assert {*MODES, *BY_NAME} - documented == set()
 
 
-OF_NAMES = [flag for flag in FLAGS if flag.metavar == "NAME" and flag.name != "case"]
+OF_NAMES = [flag for flag in FLAGS if flag.metavar == "NAME"]
 
 
 @pytest.mark.parametrize("flag", OF_NAMES, ids=attrgetter("name"))
@@ -458,7 +457,7 @@ def test_the_json_keys_are_those_of_the_contract(task, write, folder):
 
 
 def test_the_json_keys_of_benchmarks_and_sweeps_are_those_of_the_contract(folder, datasets):
-    bench = succeed("--bench", "--case", "cc-b10", "--backend", "omp", "--json", "-q").json
+    bench = succeed("bench", "cc-b10", "--backend", "omp", "--json", "-q").json
     assert list(bench) == json_keys("bench")
     plan = datasets / "plans" / "smoke.json"
     assert list(succeed("--sweep", f"{plan}:0", "-o", "r.csv", "--json").json) == json_keys("sweep")

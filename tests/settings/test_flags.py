@@ -1,5 +1,6 @@
 """The flags: their spellings, the help, the version."""
 
+import importlib
 import inspect
 import re
 import resource
@@ -34,7 +35,7 @@ def test_the_originals_spelling_of_standardization_is_understood(two):
 def test_help_lists_every_flag_and_every_name(monkeypatch):
     monkeypatch.setenv("COLUMNS", "300")
     text = succeed("--help", "--all").out
-    for flag in flags.FLAGS:
+    for flag in [*flags.MODES.values(), *flags.FLAGS]:
         assert flag.long in text
     for names in (
         nn_aux.ACTIVATIONS,
@@ -92,13 +93,19 @@ def test_help_of_a_mode_lists_all_of_its_flags_when_asked():
 
 def test_help_shows_the_commonest_flags_of_each_mode():
     assert {*help.COMMON, *flags.SYNONYMS.values()} <= {flag.name for flag in flags.FLAGS}
-    assert list(help.USAGE) == list(parser.WORDS) == flags.MODES
+
+
+def test_a_mode_has_its_function_and_its_words_are_flags():
+    for mode in flags.MODES.values():
+        module = importlib.import_module(f"nn.commands.{mode.module}")
+        assert callable(getattr(module, f"{mode.name}_command"))
+        assert {*mode.words, *mode.needs} <= {mode.name, *flags.BY_NAME}
 
 
 @pytest.mark.parametrize(
     "line, found",
     [
-        ([], flags.MODES),
+        ([], [*flags.MODES]),
         (["tr"], ["train"]),
         (["train", "--thresh"], ["--threshold"]),
         (["--train", "--thresh"], ["--threshold"]),
@@ -118,7 +125,7 @@ def test_bash_completes_words_flags_of_the_mode_and_names(line, found):
 def test_every_shell_gets_every_flag():
     for shell in help.SHELLS:
         text = succeed("--completion", shell).out
-        assert all(flag.name in text for flag in flags.FLAGS)
+        assert all(name in text for name in [*flags.MODES, *flags.BY_NAME])
     assert "expected bash, zsh, fish" in run("--completion", "tcsh").err
 
 
@@ -161,7 +168,8 @@ def test_the_command_starts_about_as_quickly_as_numpy(two, tmp_path, words, most
         ("compare a.bin -v b.bin", "--compare a.bin,b.bin --verbose"),
         ("info --layers 3,1", "--info --layers 3,1"),
         ("export m.bin -o m.c", "--export --model m.bin --output m.c"),
-        ("bench small", "--bench --case small"),
+        ("bench", "--bench"),
+        ("bench small,large -q", "--bench=small,large --quiet"),
         ("sweep plan.json -o x.csv", "--sweep plan.json --output x.csv"),
     ],
 )

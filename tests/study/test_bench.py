@@ -89,10 +89,9 @@ def test_a_slow_case_is_skipped_and_said_so_unless_it_is_named(quick, monkeypatc
 
 
 def test_the_command_line_prints_one_object_and_refuses_an_unknown_case(quick):
-    flags = ("--case", "cc-b10,cc-forward-1", "--backend", "omp", "--threads", 1)
-    result = succeed("--bench", *flags, "--json").json
+    result = succeed("bench", "cc-b10,cc-forward-1", "--backend", "omp", "--threads", 1, "--json").json
     assert [(r["case"], r["threads"]) for r in result["results"]] == [("cc-b10", 1), ("cc-forward-1", 1)]
-    wrong = run("--bench", "--case", "cc-b11")
+    wrong = run("--bench=cc-b11")
     assert wrong.code == 2 and "cc-b11" in wrong.err and len(wrong.err.splitlines()) == 1
 
 

@@ -144,7 +144,7 @@ def test_what_cannot_run_is_a_line_that_says_why(swept):
 
 
 def test_values_that_a_flag_cannot_have_are_lines_that_say_what_it_can(folder):
-    wrong = [{"epochs": "two"}, {"dtype": "float16"}, {"batch_number": 2.5}, {"tf32": 1}, {"gpus": "x"}]
+    wrong = [{"epochs": "two"}, {"dtype": "float16"}, {"batch_number": 2.5}, {"refit": 1}, {"gpus": "x"}]
     plan = {"data": CLOUDS, "layers": "50,1", "parts": wrong}
     succeed("--sweep", write_plan(folder, plan), "-o", "r.csv", "-q")
     for row, (name, value) in zip(sweep.read_results("r.csv"), [next(iter(part.items())) for part in wrong]):

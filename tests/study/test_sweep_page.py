@@ -6,9 +6,10 @@ import pytest
 from support.command_line import run, succeed
 from support.pages import check_alone, named, texts
 
-from nn.study import chart, sweep, sweep_page
-from nn.study.chart import Axis, Line
-from nn.study.page import html_of
+from nn.pages import chart
+from nn.pages.chart import Axis, Line
+from nn.pages.page import html_of
+from nn.study import sweep, sweep_page
 from nn.study.results import INFERENCE_ROWS
 
 SIZES = (

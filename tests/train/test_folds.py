@@ -6,7 +6,7 @@ import re
 import numpy as np
 import pytest
 from support.command_line import run, succeed, write_numbers, write_three_classes, write_two_classes
-from support.packs import LAYERS, SEED, StopSoon, data, network, until_ended, vector
+from support.packs import LAYERS, SEED, StopSoon, check_file, data, network, until_ended, vector
 from support.people import as_csv, people
 
 import nn
@@ -31,57 +31,47 @@ def by_hand(make, ds, count=FOLDS, holdout=0.2, **flags):
     return zip(*found, strict=True)
 
 
-@pytest.mark.parametrize("task", LAYERS)
-@pytest.mark.parametrize(
-    "flags", [{"epochs": 3}, {"epochs": 9, "validation": 0.3, "patience": 2, "refit": True, "learning_rate": 0.05}]
-)
-@pytest.mark.parametrize("backend", ["seq", "omp"])
-def test_folds_are_a_loop_by_hand(task, flags, backend):
-    ds, net = data(task), network(task, SEED, backend)
-    result = nn.train(net, ds, folds=FOLDS, **flags)
-    alone, figures, tested = by_hand(lambda seed: network(task, seed, backend), ds, **flags)
+def check_networks(net, alone):
     for member, own in zip(net.members, alone, strict=True):
         assert np.array_equal(vector(member), vector(own))
         assert np.array_equal(member.scaling.shift, own.scaling.shift)
+
+
+WAYS = [  # the last one for classes
+    {"epochs": 3, "holdout": 0.0},
+    {"epochs": 9, "validation": 0.3, "patience": 2, "refit": True, "learning_rate": 0.05},
+    {"epochs": 2, "class_weight": "balanced"},
+]
+
+
+@pytest.mark.parametrize(("task", "flags"), [(t, way) for t in LAYERS for way in WAYS[: 3 - (t == "regression")]])
+@pytest.mark.parametrize("backend", ["seq", "omp"])
+def test_folds_are_a_loop_by_hand(task, flags, backend):
+    ds, net, holdout = data(task), network(task, SEED, backend), flags.get("holdout", 0.2)
+    if "class_weight" in flags:
+        ds.y[40:] &= ds.x[40:, 2] > 0.5  # of other shares in each fold
+    result = nn.train(net, ds, folds=FOLDS, **flags)
+    alone, figures, tested = by_hand(lambda seed: network(task, seed, backend), ds, **{**flags, "holdout": holdout})
+    check_networks(net, alone)
     assert result["folds"] == list(figures)
     name = {"binary": "roc_auc", "multiclass": "accuracy", "regression": "rmse"}[task]
     values = [own[name] for own in figures]
     assert result["mean"][name] == np.mean(values) and result["std"][name] == np.std(values, ddof=1)
     rows, folds, outputs = out_of_fold(net, ds)
-    assert np.array_equal(rows, nn.ds.split_rows(ds, 0.2, 0.0, SEED).training)
+    assert np.array_equal(rows, nn.ds.split_rows(ds, holdout, 0.0, SEED).training)
+    scores = np.zeros((ds.rows, net.outputs), np.float32)
     for number, own in enumerate(tested):
         assert np.array_equal(rows[folds == number], own)
-        assert np.array_equal(outputs[folds == number], alone[number].predict(ds.x[own]))
-
-
-@pytest.mark.parametrize("task", LAYERS)
-def test_out_of_fold_figures_are_those_of_each_row_by_its_own_network(task):
-    ds, net = data(task), network(task, SEED)
-    nn.train(net, ds, folds=FOLDS, epochs=3, holdout=0.0)
-    result = figures_out_of_fold(net, ds, each=True)
-    members = result.pop("members")
-    assert result.pop("out_of_fold") is True
-    alone, figures, tested = by_hand(lambda seed: network(task, seed), ds, epochs=3, holdout=0.0)
-    assert members == list(figures)
-    scores = np.zeros((ds.rows, net.outputs))
-    for own, rows in zip(alone, tested, strict=True):
-        scores[rows] = own.predict(ds.x[rows])
+        scores[own] = alone[number].predict(ds.x[own])
+    assert np.array_equal(outputs, scores[rows])
+    told = figures_out_of_fold(net, ds, each=True)
+    assert told.pop("members") == list(figures) and told.pop("out_of_fold") is True
     if task == "regression":
-        assert result["mae"] == pytest.approx(np.abs(scores - ds.y).mean(), rel=1e-6)
+        assert told["mae"] == pytest.approx(np.abs(scores - ds.y)[rows].mean(), rel=1e-6)
     else:
         decided = scores[:, 0] >= 0.5 if task == "binary" else scores.argmax(1)
-        assert result["accuracy"] == pytest.approx((decided == ds.y).mean())
-    assert result != nn.test(net, ds)
-
-
-def test_class_weights_are_of_each_folds_rows():
-    ds = data("binary")
-    ds.y[40:] &= ds.x[40:, 2] > 0.5
-    net = network("binary", SEED)
-    nn.train(net, ds, folds=FOLDS, epochs=2, class_weight="balanced")
-    alone, *_ = by_hand(lambda seed: network("binary", seed), ds, epochs=2, class_weight="balanced")
-    for member, own in zip(net.members, alone, strict=True):
-        assert np.array_equal(vector(member), vector(own))
+        assert told["accuracy"] == pytest.approx((decided == ds.y)[rows].mean())
+    assert told != nn.test(net, ds.of_rows(rows))
 
 
 def test_the_columns_of_a_mixed_table_are_decided_by_each_folds_rows(folder):
@@ -92,13 +82,11 @@ def test_the_columns_of_a_mixed_table_are_decided_by_each_folds_rows(folder):
     net = make(SEED)
     nn.train(net, ds, folds=4, epochs=3)
     alone, *_ = by_hand(make, ds, 4, epochs=3)
+    check_networks(net, alone)
     for member, own in zip(net.members, alone, strict=True):
-        assert np.array_equal(vector(member), vector(own))
         assert member.encoding.to_dict() == own.encoding.to_dict()
     assert len({str(member.encoding.to_dict()) for member in net.members}) > 1
-    net.export(folder / "folds.bin")
-    again = Network.of_file(folder / "folds.bin", backend="omp")
-    assert np.array_equal(again.predict(ds.x), net.predict(ds.x))
+    check_file(net, folder / "folds.bin", ds.x)
     assert np.allclose(net.predict(ds.x), np.mean([own.predict(ds.x) for own in alone], 0), atol=1e-6)
 
 
@@ -112,19 +100,20 @@ def test_folds_in_which_other_values_are_rare_come_back_from_a_file(folder):
         net = Network("1,4,1", "binary", seed=seed)
         nn.train(net, ds, folds=4, epochs=1)
         widths |= {str([member.layers[0].outputs for member in net.members])}
-        net.export(folder / "folds.bin")
-        again = Network.of_file(folder / "folds.bin")
-        assert np.array_equal(again.predict(ds.x), net.predict(ds.x))
-        again.export(folder / "again.bin")
-        assert (folder / "again.bin").read_bytes() == (folder / "folds.bin").read_bytes()
+        check_file(net, folder / "folds.bin", ds.x)
     assert len(widths) > 1
 
 
 # ---------------------------------------------------------------- threshold and temperature
 
 
-@pytest.mark.parametrize("flags", [{}, {"validation": "fold", "patience": 2}, {"validation": 0.2, "refit": True}])
-@pytest.mark.parametrize("rule", ["f1", "fbeta=2", "precision=0.6", "recall=0.9", "cost=1:3"])
+@pytest.mark.parametrize(
+    ("rule", "flags"),
+    [
+        ("f1", {}), ("fbeta=2", {"validation": "fold", "patience": 2}), ("precision=0.6", {}),
+        ("recall=0.9", {"validation": 0.2, "refit": True}), ("cost=1:3", {}),
+    ],
+)  # fmt: skip
 def test_the_threshold_is_decided_out_of_fold(flags, rule):
     """On the rows of all folds together, each predicted by the network that does not know it."""
     ds, net, plain = data("binary"), network("binary", SEED), network("binary", SEED)
@@ -137,8 +126,7 @@ def test_the_threshold_is_decided_out_of_fold(flags, rule):
         scores[fold.tested] = member.predict(ds.x[fold.tested])[:, 0]
     assert result["threshold"] == net.threshold == best_threshold(rule, ds.y[rows], scores[rows])
     assert net.threshold != 0.5 == plain.threshold and net.config["threshold"] == rule
-    for member, own in zip(net.members, plain.members, strict=True):
-        assert np.array_equal(vector(member), vector(own))
+    check_networks(net, plain.members)
     assert [fold["threshold"] for fold in result["folds"]] == [net.threshold] * FOLDS
 
 

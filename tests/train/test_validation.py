@@ -197,20 +197,18 @@ def test_refit_is_a_training_by_hand_on_both(schedule):
 # ---------------------------------------------------------------- resume
 
 
-def test_a_checkpoint_of_other_validation_rows_is_refused(tmp_path):
-    ds, net = data(), nn.Network("6,30,1", "binary")
-    nn.train(net, ds, epochs=2, validation=0.3, checkpoint=tmp_path / "c.ck")
+def test_a_checkpoint_of_other_validation_rows_or_weights_is_refused(folder):
+    def trained(**flags):
+        nn.train(nn.Network("6,30,1", "binary"), ds, epochs=2, checkpoint="c.ck", resume="auto", **flags)
+
+    ds = data(weights=np.ones(900))
+    trained(validation=0.3)
     for flags in ({"validation": 0.2}, {}, {"validation": 0.3, "monitor": "f1"}):
         with pytest.raises(UsageError, match="was written with"):
-            nn.train(nn.Network("6,30,1", "binary"), ds, epochs=2, resume=tmp_path / "c.ck", **flags)
-
-
-def test_a_checkpoint_of_other_weights_is_refused(tmp_path):
-    ds = data(weights=np.ones(900))
-    nn.train(nn.Network("6,30,1", "binary"), ds, epochs=2, checkpoint=tmp_path / "c.ck")
+            trained(**flags)
     ds.weights[5] = 2
     with pytest.raises(UsageError, match="while training on other data"):
-        nn.train(nn.Network("6,30,1", "binary"), ds, epochs=2, resume=tmp_path / "c.ck")
+        trained(validation=0.3)
 
 
 # ---------------------------------------------------------------- the command line
@@ -242,6 +240,7 @@ BAD = [
     (["--refit"], "--refit: needs validation rows"),
     (["--validation", 1.5], "--validation 1.5: expected a share above 0 and below 1, or a file"),
     (["--validation", "none.csv"], "none.csv"),
+    (["--validation", "fold"], "give --folds too"),
     (["--validation", 0.2, "--monitor", "rmse"], "--monitor rmse: does not fit a binary task; choose from loss, "),
     (["--validation", 0.001], "--validation 0.001: takes none of the 241 rows"),
     (["--validation", "other.csv"], "no column f besides the target"),

@@ -66,7 +66,7 @@ CASES = {
     "predict": Case("--predict --dataset two.csv --model old.bin -o p.csv", whole=("p.csv",)),
     "export": Case("--export --model old.bin -o m.onnx", whole=("m.onnx",)),
     "sweep": Case("--sweep plan.json -o r.csv", lines=("r.csv",)),
-    "bench": Case("--bench --case cc-b10 --backend seq --json"),
+    "bench": Case("--bench=cc-b10 --backend seq --json"),
 }  # fmt: skip
 
 

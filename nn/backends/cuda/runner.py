@@ -15,7 +15,7 @@ from ...cluster import ALONE, RankGroup
 from ..engine import TimedStep
 from .abi import CONTROL_TYPE, THREADS
 from .device import cupy, driver, processors
-from .program import Buffer, Program, Purpose, blocks_of, epoch_source, losses_source, phases_source
+from .program import Buffer, Program, blocks_of, epoch_source, losses_source, phases_source
 
 
 class Runner:
@@ -68,17 +68,15 @@ class Runner:
 
     def batch_losses(self, first: int, batches: int) -> np.ndarray:
         """Return the sums of that many batches' row losses, of this member's rows; waits for them."""
-        return batch_losses(self.program.purpose, self.control, 1, first, batches).get()[0]
+        distribute = self.program.purpose.distribute
+        return batch_losses(self.control, 1, first, batches, distribute).get()[0]
 
 
-def batch_losses(purpose: Purpose, control, networks: int, first: int, batches: int):
+def batch_losses(control, networks: int, first: int, batches: int, distribute: str = ""):
     """Return the sums of the batches' row losses on the GPU (networks, batches), each network's in `control`."""
-    sums, blocks = cupy().empty((networks, batches)), batches
-    if purpose.rows <= 32:
-        blocks = -(-batches * 32 // THREADS)  # a warp a batch
-    kernel = compiled(losses_source(purpose), "float64", False).get_function("batch_losses")
-    arguments = (sums, control, np.int64(first), np.int64(batches))
-    kernel((blocks, networks), (THREADS,), arguments, shared_mem=THREADS * 8)
+    sums, arguments = cupy().empty((networks, batches)), (control, np.int64(first), np.int64(batches))
+    kernel = compiled(losses_source(distribute), "float64", False).get_function("batch_losses")
+    kernel((-(-batches * 32 // THREADS), networks), (THREADS,), (sums, *arguments))  # a warp a batch
     return sums
 
 

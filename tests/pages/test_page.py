@@ -14,9 +14,9 @@ from support.pages import Page, check_alone, named, texts, words
 
 import nn
 from nn.core.thresholds import cut_offs
-from nn.study import model_page
-from nn.study.chart import Plot
-from nn.study.page import Table, html_of
+from nn.pages import model_page
+from nn.pages.chart import Plot
+from nn.pages.page import Table, html_of
 from nn.test import binary_report, multiclass_report
 
 
