@@ -11,8 +11,8 @@ import nn
 
 
 @pytest.fixture
-def trained(folder) -> dict:
-    return train_on_people(folder)
+def trained(folder) -> None:
+    train_on_people(folder)
 
 
 def frame_of(columns: dict[str, list[str]]):
