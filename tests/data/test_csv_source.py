@@ -246,7 +246,7 @@ PLAIN = st.from_regex(r"[a-z,;:.-][a-z0-9,.\u00e9-]{0,9}", fullmatch=True)
 WORDS = st.one_of(PLAIN, st.floats(allow_nan=False).map(repr), QUOTED)
 
 
-@examples(200)
+@examples(80)
 @given(st.lists(st.lists(WORDS, min_size=3, max_size=3), min_size=1, max_size=20), st.data(), st.integers(1, 64))
 def test_blanks_between_fields_are_one_separator_however_many(tmp_path_factory, rows, data, block):
     path, gap = tmp_path_factory.mktemp("blanks") / "data.txt", st.text(" \t", min_size=1, max_size=4)
