@@ -198,8 +198,6 @@ def in_rows(array: np.ndarray, dtype=None) -> np.ndarray:
     dtype = array.dtype if dtype is None else np.dtype(dtype)
     if array.flags.c_contiguous and array.dtype == dtype:
         return array
-    if array.size * dtype.itemsize < LEAST_BYTES:
-        return np.ascontiguousarray(array, dtype)
     return _filled(new_rows(array.shape, dtype), array.__getitem__)
 
 

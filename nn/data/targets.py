@@ -12,7 +12,6 @@ from .column import (
     TRUTHS,
     Column,
     Table,
-    TableSource,
     Targets,
     as_text,
     is_coarse,
@@ -25,6 +24,7 @@ from .column import (
 from .dataset import Dataset, Schema
 from .fields import check_numbers, first_odd, gap_advice, place_of
 from .kinds import way_of_dates, way_of_numbers
+from .source import TableSource
 from .written import WrittenNumbers
 
 MAX_CLASSES = 10_000
@@ -44,43 +44,32 @@ def targets_of(source: TableSource, table: Table, places: list[int], schema: Sch
     place, column = places[0], columns[0]
     where = source.path if len(places) > 1 else f"{source.path}, {source.column(place)}"
     told = {"place": where, "row": table.row, "columns": names}
-    if len(places) > 1 or (column.reads == "number" and not (schema.written and schema.written.behind)):
+    if len(places) > 1 or column.reads == "number":
         for one in places:
             check_numbers(source, table, one)
         return Targets(np.column_stack([one.values for one in columns]), **told)
     column = as_text(column)
-    written = _written(column.words, schema)
-    if written is not None:
-        values = _numbers_written(source, table, place, column, written, schema.of_model)
-        return Targets(values[:, None], written=None if written == WrittenNumbers() else written, **told)
+    if way := _way_of(column.words, schema):
+        numbers = valued(column, "number", way.values_of(column.words))
+        if numbers.odd:
+            word, found = first_odd(source, table, place, numbers.odd)
+            like = "" if way == WrittenNumbers() else f" written as {way}"
+            cure = f"; correct it, or remove the row{gap_advice([word])}"
+            raise DataError(f"{source.path}, {found}, expected a number{like}{cure}")
+        return Targets(numbers.values[:, None], **told)
     _check_names(source, table, place, column, schema)
     order = np.array(sorted(range(len(column.words)), key=column.words.__getitem__), np.intp)
     values = np.append(np.argsort(order), -1)[column.values]  # a gap stays -1
     return Targets(values.astype(np.float64)[:, None], names=[column.words[i] for i in order], **told)
 
 
-def _written(words: list[str], schema: Schema) -> WrittenNumbers | None:
-    """Return how texts of a target are numbers, as a model has it or as nearly all are written; None if they name
-    classes. Few of them may name classes as well as any text (4dr, 2dr)."""
+def _way_of(words: list[str], schema: Schema) -> WrittenNumbers | None:
+    """Return how texts of a target are numbers, as nearly all are written; None if they name classes. Few of them may
+    name classes as well as any text (4dr, 2dr)."""
     is_few = schema.task == "auto" and len(words) <= FEW_CLASSES
     if schema.classes is not None or schema.task not in ("regression", "auto") or is_few:
         return None
-    if schema.of_model:
-        return schema.written or WrittenNumbers()
     return way_of_numbers(dict.fromkeys(words, 1), asked=schema.task == "regression")
-
-
-def _numbers_written(
-    source, table: Table, place: int, column: Column, written: WrittenNumbers, of_model: bool
-) -> np.ndarray:
-    """Return the numbers that the words of a target are, written so. DataError names the first other row."""
-    numbers = valued(column, "number", written.values_of(column.words))
-    if numbers.odd:
-        word, found = first_odd(source, table, place, numbers.odd)
-        expected = f"a number{f' written as {written}' * bool(written.before or written.behind)}"
-        how, advice = (" as in training; write it so", "") if of_model else ("; correct it", gap_advice([word]))
-        raise DataError(f"{source.path}, {found}, expected {expected}{how}, or remove the row{advice}")
-    return numbers.values
 
 
 def _check_names(source: TableSource, table: Table, place: int, column: Column, schema: Schema) -> None:
@@ -130,8 +119,7 @@ def dataset_of(
     y, task, classes = resolve(found, schema)
     if schema.classes is None and not schema.plain:
         y, classes = _positive_last(y, classes, task, schema.choices.positive, found.place)
-    of_numbers = {"now": now, "written": found.written} if task == "regression" else {}
-    ds = Dataset(x, y, task, classes, target=schema.target, **of_numbers, **facts)
+    ds = Dataset(x, y, task, classes, target=schema.target, now=now if task == "regression" else None, **facts)
     if schema.task == "auto" and schema.classes is None and found.width == 1 and found.names is None:
         ds.remarks += _choice_told(found, task)
     return ds

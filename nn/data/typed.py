@@ -34,7 +34,7 @@ from .column import (
     unicode_text,
 )
 from .records import new_rows
-from .source import Files, check_same_columns, database_of
+from .source import Files, TableSource, check_same_columns, database_of
 
 _NULLS = "NAType", "NaTType"  # of pandas, beside None and nan
 _BLANKS = " \t\r"  # around a field they do not count
@@ -154,8 +154,8 @@ class Opened:
     width: int = 0
 
 
-class TypedSource:
-    """The TableSource of typed columns, of a frame or of files. Raises DataError if there are no columns or no rows."""
+class TypedSource(TableSource):
+    """The table of typed columns, of a frame or of files. Raises DataError if there are no columns or no rows."""
 
     def __init__(self, opened: list[Opened], path: str, files: Files | None = None):
         names = opened[0].names
@@ -170,11 +170,6 @@ class TypedSource:
     def column(self, place: int) -> str:
         """Return how messages call a column."""
         return f"column {self.names[place]}" if self.names else f"column {place} of {self.width}"
-
-    def read(self, wanted: Wanted) -> Table:
-        """Return all rows. Raises DataError for rows that are no rows of this table, and columns of no known type."""
-        read = lambda: self._table(self._fields(wanted), wanted)  # noqa: E731
-        return self.files.read_with(read) if self.files else read()
 
     def _fields(self, wanted: Wanted) -> dict[int, _Fields]:
         """Return the fields of the wanted columns of all files."""
@@ -206,9 +201,10 @@ class TypedSource:
             if left:
                 raise Files.changed(self.files.paths[number])
 
-    def _table(self, fields: dict[int, _Fields], wanted: Wanted) -> Table:
+    def _table(self, wanted: Wanted) -> Table:
         """Return the table, its numbers in one matrix."""
-        rows, places = self._rows, list(fields)
+        rows, fields = self._rows, self._fields(wanted)
+        places = list(fields)
         columns = dict(zip(places, each(lambda place: fields.pop(place).column(), places, rows), strict=True))
         numbers = {place: column for place, column in columns.items() if column.reads == "number"}
         for place in wanted.exact & numbers.keys():

@@ -8,14 +8,13 @@ import numpy as np
 
 from ..data.encoding import Encoding
 from ..data.scaling import Scaling
-from ..data.written import WrittenNumbers
 from ..files import model_file, text_model
 from ..utils import DataError, UsageError
 from . import parameters
 
 FACTS = (  # what a model knows beside its parameters and settings
     "columns", "targets", "classes", "threshold", "holdout", "dataset", "history", "config", "temperature",
-    "scaling", "target_scaling", "target_written",
+    "scaling", "target_scaling",
 )  # fmt: skip
 
 
@@ -47,10 +46,6 @@ def _own_metadata(net) -> dict:
         own |= {"encoding": net.encoding.to_dict(), "format": model_file.FORMAT}
     if own["temperature"] == 1:
         del own["temperature"]
-    if own["target_written"] is None:
-        del own["target_written"]
-    else:
-        own["target_written"] = vars(net.target_written)
     return own
 
 
@@ -154,8 +149,6 @@ def _describe_by(net, meta: dict) -> None:
     facts = {name: meta[name] for name in FACTS if name in meta}
     for name in ("scaling", "target_scaling"):
         facts[name] = meta[name] and Scaling.from_dict(meta[name])
-    if "target_written" in meta:
-        facts["target_written"] = WrittenNumbers(**meta["target_written"])
     net.describe(**facts)
 
 

@@ -18,7 +18,6 @@ from ..data.dataset import Choices, Dataset, Schema
 from ..data.encoding import Encoding
 from ..data.records import check_left, network_bytes
 from ..data.scaling import Scaling
-from ..data.written import WrittenNumbers
 from ..layers import InputColumn, Layer, completed, input_shape, parse, to_spec
 from ..nn_aux import DTYPES, LOSSES, TASKS
 from ..settings.flags import BY_NAME, DEFAULTS, REFERENCE, check_reference, check_reference_layers
@@ -89,7 +88,6 @@ class Network:
         self.encoding: Encoding | None = None
         self.scaling = Scaling()
         self.target_scaling: Scaling | None = None
-        self.target_written: WrittenNumbers | None = None  # None: plainly
         self.columns: list[str] | None = None
         self.targets: list[str] | None = None
         self.classes: list[str] | None = None
@@ -297,7 +295,6 @@ class Network:
             dtype=self.dtype,
             choices=Choices(**self.config.get("table", {})),
             plain=self.reference,
-            written=self.target_written,
             of_model=True,
             encoding=self.encoding,
             left_out=tuple(self.config.get("left_out", ())),

@@ -28,7 +28,6 @@ from ..core.metrics import (
 from ..data.dataset import name_of
 from ..data.frames import open_frame
 from ..data.loading import load_for
-from ..data.written import WrittenNumbers
 from ..settings.values import check_is_number
 from ..utils import DataError, NnError, RowError, UsageError, listed, log
 
@@ -209,7 +208,7 @@ def _checked_threshold(net, threshold: float | None) -> float:
 
 def _truth(net, ds) -> np.ndarray:
     """Return ds.y as `net` counts it: class indices (rows,), or (rows, outputs) float64 for regression. Raises
-    DataError for rows without a target, or whose target is an input of the network or in another unit than it."""
+    DataError for rows without a target, or whose target is an input of the network."""
     if ds.y is None:
         raise DataError(f"{name_of(ds)}: no target, expected one to test by; add it")
     inputs = set(getattr(net, "columns", None) or ()).difference(getattr(net, "targets", None) or ())
@@ -226,11 +225,6 @@ def _truth(net, ds) -> np.ndarray:
     if net.task != "regression":
         is_renumbered = net.classes and ds.classes and list(net.classes) != list(ds.classes)
         return _renumbered(ds, net.classes) if is_renumbered else np.asarray(ds.y)
-    written, usual = ds.written, net.target_written or WrittenNumbers()
-    if written is not None and (written.before, written.behind) != (usual.before, usual.behind):
-        raise DataError(
-            f"{name_of(ds)}: targets are numbers written as {written}, expected {usual} as in training; write them so"
-        )
     return np.asarray(ds.y, np.float64).reshape(len(ds.x), -1)
 
 

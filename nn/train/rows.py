@@ -206,7 +206,6 @@ def facts_of(net, ds: Dataset, rows, o: Options, any_holdout: bool) -> dict:
         "dataset": {"path": ds.path, "sha256": ds.sha256} if ds.path else None,
         "scaling": scaling,
         "target_scaling": of_targets,
-        "target_written": ds.written,
         "config": config_of(net, ds, o),
     }
 

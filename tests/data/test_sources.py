@@ -490,7 +490,8 @@ def samples(tmp_path) -> dict[str, str]:
 def test_every_format_recognises_its_files_and_no_others(samples):
     assert samples.keys() == {known.name for known in FORMATS if not known.cure}
     for name, path in samples.items():
-        found = [known.name for known in FORMATS if known.recognises(formats.start_of(path))]
+        start = None if Path(path).is_dir() else Path(path).read_bytes()[:4096]
+        found = [known.name for known in FORMATS if known.recognises(start)]
         assert found == [name, *{"JSON lines": ["JSON", "CSV"], "NPZ": ["a zip archive"]}.get(name, [])]
 
 
@@ -544,12 +545,13 @@ def test_a_folder_is_told_by_its_files(tmp_path):
 @pytest.mark.parametrize(
     "text", [b"a", b"\0", b" ", b"\n", b"%\n", b"1 ", b"1 1:1 ", b"1 1:1\n", b".", b"{", b'{"', b'{"a":[', b"{}\n"]
 )
-def test_no_beginning_of_a_file_takes_long_to_tell(text):
-    beginning, times = (text * 4096)[:4096], []
+def test_no_beginning_of_a_file_takes_long_to_tell(text, tmp_path):
+    (tmp_path / "a").write_bytes((text * 4096)[:4096])
+    times = []
     for _ in range(5):
         began = time.perf_counter()
         with contextlib.suppress(nn.DataError):
-            formats.format_of(formats.Start("a", beginning))
+            formats.format_of(str(tmp_path / "a"))
         times.append(time.perf_counter() - began)
     assert min(times) < 8e-3
 

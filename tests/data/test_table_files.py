@@ -1,29 +1,12 @@
 """Tables at the border of nn.load: every format keeps to the written interface."""
 
-import inspect
-from typing import Protocol
-
 import numpy as np
 import pytest
 from support.command_line import REPOSITORY
 
 import nn
-from nn.data.column import TableSource
-from nn.data.csv_table import CsvSource
 from nn.data.formats import FORMATS
-from nn.data.typed import TypedSource
 from nn.settings.flags import FLAGS
-
-
-def parameters(function) -> list[tuple]:
-    return [(p.name, p.kind, p.default) for p in inspect.signature(function).parameters.values()]
-
-
-@pytest.mark.parametrize("source", [CsvSource, TypedSource])
-def test_sources_have_the_signatures_of_their_protocol(source):
-    methods = [name for name, member in vars(TableSource).items() if inspect.isfunction(member) and name[0] != "_"]
-    assert Protocol in TableSource.__mro__ and methods == ["column", "read"]
-    assert parameters(source.read) == parameters(TableSource.read)
 
 
 @pytest.mark.parametrize("known", [known for known in FORMATS if not known.cure], ids=lambda known: known.name)
