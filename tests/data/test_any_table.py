@@ -16,8 +16,8 @@ from nn.data.loading import load_for
 
 
 @pytest.fixture
-def trained(folder) -> dict:
-    return train_on_people(folder)
+def trained(folder) -> None:
+    train_on_people(folder)
 
 
 def test_a_training_says_a_line_for_each_kind_and_what_it_left_out(folder):

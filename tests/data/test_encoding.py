@@ -162,31 +162,6 @@ def test_waves_come_back_from_their_description_which_is_as_before_without_any()
     assert Encoding.from_dict(described, None) == encoding
 
 
-@pytest.mark.parametrize(
-    "change",
-    [
-        {"waves": -1}, {"waves": 257}, {"waves": 10**30}, {"waves": 1.0}, {"waves": "3"}, {"waves": True},
-        {"waves": None}, {"deviation": 0}, {"deviation": -1.0}, {"deviation": "1"}, {"deviation": float("nan")},
-        {"deviation": float("inf")},
-    ],
-)  # fmt: skip
-def test_damaged_waves_are_refused(change):
-    described = Encoding((NumberEncoder(0.0, 1.0, 0.0, waves=7),)).to_dict()
-    described["columns"][0] |= change
-    with pytest.raises((DataError, UsageError), match="damaged encoding|input column 1"):
-        parse("1,1", columns=Encoding.from_dict(described, None).columns)
-
-
-@pytest.mark.parametrize("plain", [1.5, "yes", None, {}])
-def test_only_numbers_can_be_plain(plain):
-    described = Encoding((NumberEncoder(0.0, 1.0, 0.0),), plain=True).to_dict()
-    assert Encoding.from_dict(described, None).plain
-    text = Encoding((CategoryEncoder(["x"], False, 0),)).to_dict() | {"plain": True}
-    for damaged in (described | {"plain": plain}, text):
-        with pytest.raises(DataError, match="damaged encoding"):
-            Encoding.from_dict(damaged, None)
-
-
 def test_few_values_have_an_input_each_and_rare_ones_share_one():
     encoding, rows = fitted(a=["x"] * 30 + ["y"] * RARE + ["z"] * (RARE - 1))
     (column,) = encoding.columns
@@ -263,18 +238,37 @@ def test_an_encoding_comes_back_from_its_description():
     assert encoding.apply(rows, "float32")["numbers"][:, 0].tolist() == [1, 0, 1, 0]
 
 
+NUMBER = {"kind": "number", "shift": 0.0, "scale": 1.0, "median": 0.0}
+WAVES = NUMBER | {"waves": 7, "deviation": 1.0}
+WRITTEN = NUMBER | {"kind": "written number", "way": "1,234.5", "before": "$"}
+ORDERED = NUMBER | {"kind": "ordered", "order": ["low", "high"]}
+
+
 @pytest.mark.parametrize(
-    "change",
+    "column, name, values",
     [
-        {"kind": "nothing"}, {"shift": "1"}, {"scale": float("inf")}, {"more": 1}, {"median": None},
+        (NUMBER, "kind", ["nothing"]), (NUMBER, "shift", ["1"]), (NUMBER, "scale", [np.inf]), (NUMBER, "more", [1]),
+        (NUMBER, "median", [None]), (NUMBER, "written", [{"way": "1,234.5"}]),
+        (WAVES, "waves", [-1, 257, 10**30, 1.0, "3", True, None]), (WAVES, "deviation", [0, -1.0, "1", NAN, np.inf]),
+        (WRITTEN, "way", ["1-2"]), (WRITTEN, "before", [3]), (WRITTEN, "kind", ["yes/no"]),
+        (ORDERED, "order", ["abc", ["low"], ["low", "low"], ["low", 3], None]),
     ],
 )  # fmt: skip
-def test_a_damaged_description_is_refused(change):
-    encoding, _ = fitted(a=[1.0, 2.0])
-    described = encoding.to_dict()
-    described["columns"][0] |= change
-    with pytest.raises(Exception, match="damaged encoding"):
-        Encoding.from_dict(described, None)
+def test_a_damaged_description_is_refused(column, name, values):
+    assert Encoding.from_dict({"columns": [column], "places": [0]}, ["a"]).encoders[0].kind == column["kind"]
+    for value in values:
+        described = {"columns": [column | {name: value}], "places": [0]}
+        with pytest.raises((DataError, UsageError), match="damaged encoding|input column 1|values written as"):
+            parse("1,1", columns=Encoding.from_dict(described, ["a"]).columns)
+
+
+@pytest.mark.parametrize("column, plain", [*((NUMBER, plain) for plain in (1.5, "yes", None, {})), (ORDERED, True)])
+def test_only_numbers_can_be_plain(column, plain):
+    assert Encoding.from_dict({"columns": [NUMBER], "places": [0], "plain": True}, None).plain
+    text = Encoding((CategoryEncoder(["x"], False, 0),)).to_dict() | {"plain": True}
+    for damaged in ({"columns": [column], "places": [0], "plain": plain}, text):
+        with pytest.raises(DataError, match="damaged encoding"):
+            Encoding.from_dict(damaged, None)
 
 
 def test_frequent_gaps_and_unseen_values_are_told(caplog):
@@ -306,17 +300,15 @@ def reasons(**columns) -> dict[str, str]:
 
 
 @pytest.mark.parametrize(
-    "name, is_id",
+    "are_ids, names",
     [
-        ("id", True), ("ID", True), ("customer_id", True), ("PassengerId", True), ("Index", True), ("No", True),
-        ("", True), ("order no", True), ("paid", False), ("humid", False), ("number", False), ("casino", False),
-        ("age", False), ("grid", False), ("rownames", True), ("Unnamed: 0", True), ("kid", False),
-        ("Unnamed: 0 kg", False), ("cases", False), ("arrow", False),
+        (True, ["id", "ID", "customer_id", "PassengerId", "Index", "No", "", "order no", "rownames", "Unnamed: 0"]),
+        (False, ["paid", "humid", "number", "casino", "age", "grid", "kid", "Unnamed: 0 kg", "cases", "arrow"]),
     ],
-)  # fmt: skip
-def test_names_of_ids(name, is_id):
+)
+def test_names_of_ids(are_ids, names):
     numbers = np.random.default_rng(0).permutation(200)
-    assert reasons(**{name: numbers}) == ({name: "an id"} if is_id else {})
+    assert reasons(**dict.fromkeys(names, numbers)) == (dict.fromkeys(names, "an id") if are_ids else {})
 
 
 def test_columns_that_tell_nothing_are_left_out_with_the_reason():

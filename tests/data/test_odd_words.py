@@ -250,9 +250,10 @@ def test_dates_that_may_have_the_day_or_the_month_first_are_asked_for_and_the_cu
     with pytest.raises(nn.DataError) as asked:
         nn.load(source)
     assert "no date tells which is the day and which the month" in str(asked.value)
-    for cure in ("day=%d/%m/%Y", "day=%m/%d/%Y"):
-        assert f"--dates {cure}" in str(asked.value)
-        assert nn.load(source, dates=cure).rows == 120
+    assert f'column day: found "{days[0]}"' in str(asked.value)
+    for form, way in (("%d/%m/%Y", "day/month/year"), ("%m/%d/%Y", "month/day/year")):
+        assert f"--dates day={form}" in str(asked.value)
+        assert nn.load(source, dates=f"day={form}").kinds[0].written.way == way
 
 
 def test_the_cure_names_the_column_of_an_array_by_its_place():

@@ -9,7 +9,6 @@ from support.tables import saved
 
 import nn
 from nn.data import kinds, written
-from nn.data.encoding import Encoding
 from nn.data.written import WrittenNumbers, date_of
 
 
@@ -200,16 +199,6 @@ def test_they_become_what_plain_numbers_and_dates_become(folder):
     for net, ds in zip(nets, (one, other), strict=True):
         nn.train(net, ds, epochs=1)
     np.testing.assert_allclose(nets[0].predict(one.x), nets[1].predict(other.x), rtol=1e-5)
-
-
-@pytest.mark.parametrize("change", [{"way": "1-2"}, {"before": 3}, {"kind": "yes/no"}])
-def test_a_damaged_encoding_is_refused(change):
-    encoder = {"kind": "written number", "shift": 0.0, "scale": 1.0, "median": 0.0, "way": "1,234.5", "before": "$"}
-    assert Encoding.from_dict({"columns": [encoder], "places": [0]}, ["a"]).encoders[0].written.before == "$"
-    plain = {"kind": "number", "shift": 0.0, "scale": 1.0, "median": 0.0, "written": {"way": "1,234.5"}}
-    for damaged in (encoder | change, plain):
-        with pytest.raises(nn.utils.DataError):
-            Encoding.from_dict({"columns": [damaged], "places": [0]}, ["a"])
 
 
 def test_a_person_may_call_them_numbers_and_dates(folder):

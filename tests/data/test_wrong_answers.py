@@ -41,10 +41,6 @@ def without(columns: dict, *names: str) -> dict:
     return {name: values for name, values in columns.items() if name not in names}
 
 
-def in_order(columns: dict, *names: str) -> dict:
-    return {name: columns[name] for name in names}
-
-
 def renamed(columns: dict, name: str, other: str) -> dict:
     return {other if known == name else known: values for known, values in columns.items()}
 
@@ -84,31 +80,28 @@ def houses(folder) -> dict[str, list]:
 def shuffled(columns: dict) -> dict:
     """The same without an order that training knew, and with columns that it did not."""
     names = sorted(columns, reverse=True)
-    return {"more": ["x"] * ROWS, **in_order(columns, *names), "last": [0.5] * ROWS}
+    return {"more": ["x"] * ROWS, **{name: columns[name] for name in names}, "last": [0.5] * ROWS}
 
 
 @pytest.mark.parametrize("suffix", FILES)
-def test_a_file_without_the_target_is_predicted_as_one_with_it(learned, suffix):
-    new = house_table(learned, seed=1)
-    header, rows = predicted(saved(new, f"known.{suffix}"))
-    assert header[-1].startswith("true")
-    for number, columns in enumerate([without(new, TARGETS[learned]), shuffled(without(new, TARGETS[learned]))]):
-        found = predicted(saved(columns, f"new{number}.{suffix}"))
-        assert found == (header[:-1], [row[:-1] for row in rows])
-
-
-@pytest.mark.parametrize("suffix", FILES)
-def test_a_test_without_the_target_is_refused(learned, suffix):
-    """One column that training left out, or did not know, is there in its place."""
+def test_a_file_without_the_target_is_predicted_as_one_with_it_and_no_test(learned, suffix):
+    """One column that training left out, or did not know, is there in its place, until it is asked for."""
     new, target = house_table(learned, seed=1), TARGETS[learned]
-    for number, columns in enumerate([without(new, target), renamed(new, target, "cost")]):
+    known = saved(new, f"known.{suffix}")
+    (header, rows), judged = predicted(known), figures("--dataset", known)
+    assert header[-1].startswith("true")
+    gone, cost = without(new, target), renamed(new, target, "cost")
+    for number, columns in enumerate([gone, shuffled(gone), cost, shuffled(cost)]):
         path = saved(columns, f"new{number}.{suffix}")
+        assert predicted(path) == (header[:-1], [row[:-1] for row in rows])
         for flags in ([], ["--memory", "500MB"]) if suffix == "csv" else ([],):
             refused = run("--test", "--model", "m.bin", "--dataset", path, *flags)
             assert refused.code == 65 and not refused.out
             told = refused.err.splitlines()[-1]
             assert f"{path}: no column {target}, expected every column" in told and f"{target} as the target" in told
             assert told.endswith("; add it, or choose the target with --target")
+    assert figures("--dataset", path, "--target", "cost") == judged
+    assert predicted(path, "--target", "cost") == (header, rows)
 
 
 @pytest.mark.parametrize("form", FRAMES)
@@ -147,16 +140,6 @@ def test_a_data_set_that_was_read_without_the_model_is_no_test_of_another_column
     assert nn.test(net, nn.load(renamed(columns, "price", "cost"))) == nn.test(net, ds)
 
 
-@pytest.mark.parametrize("suffix", FILES)
-def test_the_target_is_the_column_that_is_asked_for(learned, suffix):
-    new, target = house_table(learned, seed=1), TARGETS[learned]
-    expected, judged = predicted(saved(new, f"known.{suffix}")), figures("--dataset", f"known.{suffix}")
-    path = saved(shuffled(renamed(new, target, "cost")), f"new.{suffix}")
-    assert figures("--dataset", path, "--target", "cost") == judged
-    assert predicted(path, "--target", "cost") == expected
-    assert predicted(path)[0] == expected[0][:-1]
-
-
 @pytest.mark.parametrize("flags", [["--id", "Id"], ["--drop", "Id"], ["--numbers", "Id"], ["--layers", "4,3,1"]])
 def test_ids_are_no_target_whatever_training_made_of_them(folder, flags):
     new = house_table("binary", seed=1)
@@ -185,13 +168,16 @@ def test_several_targets_are_all_there_or_none(folder):
     trained(saved(columns, "train.csv"), "--target", "u,v", "--task", "regression")
     header, rows = predicted("train.csv")
     assert header == ["row", "predicted u", "predicted v", "true u", "true v"]
-    for names in (["a", "b"], ["a", "v", "b"], ["c", "b", "d", "a"]):
-        path = saved(in_order(columns | {"c": columns["a"], "d": columns["a"]}, *names), "new.csv")
-        assert predicted(path) == (header[:3], [row[:3] for row in rows])
-        refused = run("--test", "--model", "m.bin", "--dataset", path)
+    columns |= {"c": columns["a"], "d": columns["a"]}
+    for names in ("ab", "avb", "cbda", "vbua"):
+        found = predicted(saved({name: columns[name] for name in names}, "new.csv"))
+        if "u" in names:
+            assert found == (header, rows)
+            continue
+        assert found == (header[:3], [row[:3] for row in rows])
+        refused = run("--test", "--model", "m.bin", "--dataset", "new.csv")
         absent = "column u" if "v" in names else "columns u, v"
         assert refused.code == 65 and f"no {absent}, expected every column" in refused.err
-    assert predicted(saved(in_order(columns, "v", "b", "u", "a"), "new.csv")) == (header, rows)
 
 
 def test_columns_without_names_are_found_by_their_places(folder):
@@ -317,8 +303,15 @@ def test_a_frame_with_two_columns_of_one_name_is_read_as_its_file(layout, form):
             judge(nets["y"], pair_frame(form, ELSEWHERE[layout], "y", 1))
 
 
-def test_two_columns_of_the_targets_name_elsewhere_are_refused_and_named(layout, folder):
+def test_of_the_columns_with_the_targets_name_an_input_is_no_target_and_two_elsewhere_are_refused(layout, folder):
+    """A file of the inputs alone has the name once."""
     trained("y.csv", "--target", layout.index("t"))
+    header, rows = predicted("y_new.csv")
+    for inputs in ("nb", "bn"):
+        (folder / "inputs.csv").write_text(csv_of(*pair_table(inputs, "y", 1)))
+        assert predicted("inputs.csv") == (header[:-1], [row[:-1] for row in rows])
+        refused = run("--test", "--model", "m.bin", "--dataset", "inputs.csv")
+        assert refused.code == 65 and "no column y besides the inputs, expected" in refused.err
     other = ELSEWHERE[layout]
     (folder / "other.csv").write_text(csv_of(*pair_table(other, "y", 1)))
     places = ", ".join(str(place) for place, letter in enumerate(other) if letter != "b")
@@ -329,18 +322,7 @@ def test_two_columns_of_the_targets_name_elsewhere_are_refused_and_named(layout,
         assert "--target INDEX" in refused.err
     asked = ("--target", other.index("t"))
     assert figures("--dataset", "other.csv", *asked) == figures("--dataset", "y_new.csv")
-    assert predicted("other.csv", *asked) == predicted("y_new.csv")
-
-
-def test_an_input_of_the_targets_name_is_no_target(layout, folder):
-    """A file of the inputs alone has the name once."""
-    trained("y.csv", "--target", layout.index("t"))
-    header, rows = predicted("y_new.csv")
-    for inputs in ("nb", "bn"):
-        (folder / "inputs.csv").write_text(csv_of(*pair_table(inputs, "y", 1)))
-        assert predicted("inputs.csv") == (header[:-1], [row[:-1] for row in rows])
-        refused = run("--test", "--model", "m.bin", "--dataset", "inputs.csv")
-        assert refused.code == 65 and "no column y besides the inputs, expected" in refused.err
+    assert predicted("other.csv", *asked) == (header, rows)
 
 
 def test_two_targets_of_one_name_are_two(folder):
