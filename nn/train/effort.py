@@ -34,7 +34,7 @@ from .candidates import (
     JAGGED,
     MANY_FOLDS,
     MANY_ROWS_BATCH,
-    WIDE,
+    WAVES,
     Candidate,
     candidates_for,
     image_candidates,
@@ -51,6 +51,7 @@ from .search import choose
 
 ROWS_A_FOLD = 4
 MANY_CANDIDATES, MOST_UNITS, INPUTS_A_COLUMN, VECTORS = 6, 128, 24, 6  # bounds of what candidates need memory for
+INPUTS_A_DATE = 92
 USUAL_SCALING = "standardization"
 RARE, LEAST_RARE = 0.1, 20  # share of class 1 up to which its threshold is chosen, and the rows of it that this needs
 
@@ -75,7 +76,8 @@ def why_not(ds: Dataset) -> str | None:
 def fits(ds: Dataset) -> bool:
     """Return whether ds.memory has room for the networks; by sizes alone."""
     widest = Network.for_data(ds, JAGGED.layers(ds))
-    parameters = INPUTS_A_COLUMN * ds.inputs * MOST_UNITS + MOST_UNITS**2
+    dates = sum("date" in kind.kind for kind in ds.kinds)
+    parameters = (INPUTS_A_COLUMN * (ds.inputs - dates) + INPUTS_A_DATE * dates) * MOST_UNITS + MOST_UNITS**2
     networks = MANY_FOLDS * MANY_CANDIDATES * VECTORS * parameters * np.dtype(widest.dtype).itemsize
     return program_bytes(widest, MANY_ROWS_BATCH) + networks <= ds.memory
 
@@ -156,7 +158,7 @@ class Effort:
             encode(net, self._ds, statistics, scaling, settings.get("number_embedding"))
             return net
 
-        self._by_share = images or self._ds.rows * row_bytes(network(WIDE)) > random.SHUFFLED_BYTES
+        self._by_share = images or self._ds.rows * row_bytes(network(WAVES)) > random.SHUFFLED_BYTES
         each = [(candidate, network(candidate)) for candidate in self._candidates(rows)]
         costs = [(candidate, net, candidate.operations(net, len(rows))) for candidate, net in each]
         if images:  # the budget has decided how long they are trained
