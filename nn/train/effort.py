@@ -26,10 +26,10 @@ from ..nn import Network
 from ..nn_aux import EFFORTS, TASKS
 from ..settings.flags import BY_NAME, DEFAULTS
 from ..test import figures_of, without_remarks
-from ..utils import Stopped, StopRequest, UsageError, log, told_once
-from ..watch.callbacks import Callback, Callbacks
+from ..utils import Stopped, UsageError, log, told_once
+from ..watch.callbacks import Callback
 from ..watch.observe import Recording
-from .call import train_one
+from .call import train
 from .candidates import (
     JAGGED,
     MANY_FOLDS,
@@ -251,10 +251,10 @@ class Effort:
         net.compute_at(Device(net.threads, net.gpus[:1]))
         of_rows = ("networks", "folds", *OF_VALIDATION, "validation", "calibrate", "threshold")
         settings = {name: value for name, value in self._settings(candidate).items() if name not in of_rows}
-        options = options_of(net, self._ds, {**settings, "epochs": 1, "holdout": 0.0})
-        rows = self._rows()[: batches * options.batch_number]
-        recording = Callbacks([Recording(lambda: net, batches)])
-        train_one(net, self._ds, options, rows, callback=recording, stop=StopRequest(), checkpoint=Checkpoint())
+        rows = self._rows()[: batches * settings["batch_number"]]
+        settings |= {"epochs": 1, "holdout": 0.0, "callback": Recording(lambda: net, batches)}
+        with without_remarks():
+            train(net, self._ds, rows=rows, **settings)
         return net
 
     def _decision(self, net: Network) -> Options:
