@@ -218,8 +218,8 @@ def test_a_word_of_another_unit_than_the_other_targets_is_refused(tmp_path):
     assert [float(line.split(",")[2]) for line in lines[1:]] == [1200, 1200]
     new = table(tmp_path / "b.csv", ["1200", "1.2 kg"])
     for mode in ("--test", "--predict"):
-        message = failure(mode, "--model", tmp_path / "a.bin", "--dataset", new)
-        assert 'b.csv, row 3, column t: found "1.2 kg", expected a number' in message
+        refused = run(mode, "--model", tmp_path / "a.bin", "--dataset", new)
+        assert refused.code == 65 and 'b.csv, row 3, column t: found "1.2 kg", expected a number' in refused.err
 
 
 # ---------------------------------------------------------------- columns that give the target away
