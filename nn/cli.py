@@ -189,7 +189,6 @@ def _run(flags: SimpleNamespace) -> None:
                 raise UsageError(f"--{mode} needs --{flag} PATH")
         if flags.reference:
             check_reference(given_values(flags, read_by(mode)))
-        _check_config(flags)
         for remark in remarks:
             log.warning(remark)
         commands.run(mode, flags)
@@ -197,14 +196,6 @@ def _run(flags: SimpleNamespace) -> None:
         for flag in given_values(flags, vars(flags)):  # at the end: wrong use prints nothing but its one line
             if flag not in read:
                 log.warning("--%s has no effect with --%s; ignored", flag, mode)
-
-
-def _check_config(flags: SimpleNamespace) -> None:
-    """Raise UsageError if a file that is written would replace that of --config."""
-    written = ("checkpoint", "trace", "history", "output", "report", *(["model"] if flags.train else []))
-    for path in given_values(flags, written if flags.config else ()).values():
-        if os.path.exists(path) and os.path.exists(flags.config) and os.path.samefile(path, flags.config):
-            raise UsageError(f"{path} is both --config and output; choose another output file")
 
 
 @contextlib.contextmanager

@@ -177,14 +177,6 @@ class MpiGroup(RankGroup):
             self._outcome = self._outcome_of(said)
         raise self._outcome
 
-    def broadcast(self, value):
-        own = json.dumps(value).encode()
-        length = self.gather(len(own))[0]
-        text = bytearray(own if self.rank == 0 else length)
-        with self._unbroken():
-            _finished(self._comm.Ibcast([text, self.mpi.BYTE]))
-        return json.loads(text)
-
     def gather_arrays(self, array: np.ndarray) -> list[np.ndarray]:
         lengths = self.gather(len(array))
         with self._unbroken():

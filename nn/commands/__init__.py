@@ -16,8 +16,10 @@ from importlib import import_module
 from types import SimpleNamespace
 
 from ..settings.flags import MODES
+from .common import check_files
 
 
 def run(mode: str, flags: SimpleNamespace) -> None:
-    """Call the mode's function."""
+    """Call the mode's function, if no file that it writes is one that it reads."""
+    check_files(mode, flags)
     getattr(import_module(f"{__name__}.{MODES[mode].module}"), f"{mode}_command")(flags)

@@ -5,9 +5,10 @@ from __future__ import annotations
 import json
 import os
 
-from ..settings.flags import REFERENCE, given_values, keywords
+from ..nn_aux import OF_FOLD
+from ..settings.flags import REFERENCE, given_values, keywords, read_by
 from ..terminal import console
-from ..utils import UsageError, check_writable
+from ..utils import UsageError, check_writable, cut_name
 
 
 def load_network(flags):
@@ -29,14 +30,14 @@ LAYOUT = ("target", "separator", "header")  # flags that say how the file at han
 def unseen_rows(flags, net, model: str, labelled: bool = True):
     """Return (rows to judge a model by, whether they are out of fold, the word for them): those of --dataset, else
     those that its training did not see."""
-    from ..data.loading import holdout_dataset, load_for, training_dataset
+    from ..data.loading import held_out, load_for, training_dataset
 
     if flags.dataset:
         given = given_values(flags, LAYOUT)
         return load_for(net, flags.dataset, **given, labelled=labelled, memory=flags.memory), False, "rows"
     if "folds" in net.config and not net.holdout:
         return training_dataset(net, model, force=flags.force, memory=flags.memory), True, "rows, out of fold"
-    ds = holdout_dataset(net, model, whole=flags.reference, force=flags.force, memory=flags.memory)
+    ds = held_out(net, model, whole=flags.reference, force=flags.force, memory=flags.memory)
     return ds, False, "held-out rows" if net.holdout else "rows"
 
 
@@ -54,11 +55,40 @@ def write_page(flags, net, *rows, **more) -> None:
         page.write(flags.report, model_page.of_model(net, flags.model, *rows, **more))
 
 
+def check_files(mode: str, flags) -> None:
+    """Raise before any work if a file that is written would replace one that is read, or be written twice, also by the
+    unfinished network of a training that is stopped; or if the page of --report cannot be written."""
+    trains, known, taken = mode == "train", read_by(mode), {}
+    names = [*["model"] * trains, "checkpoint", "trace", "history", "output", "logdir", "report"]
+    written = given_values(flags, [name for name in names if name in known])
+    read = given_values(
+        flags, ["dataset", *["model"] * (not trains), "background", "validation", "resume", "config", mode]
+    )
+    read = {name: path for name, path in read.items() if isinstance(path, str) and path not in ("auto", OF_FOLD)}
+    if trains and flags.model is not None:
+        part = part_of(flags.model)
+        taken[os.path.realpath(part)] = "that of a network that a signal stops"
+        for path in read.values():
+            check_apart(path, part)
+    for name, path in written.items():
+        for other, file in read.items():
+            if (name, other) != ("checkpoint", "resume"):
+                check_apart(file, path)
+        other = taken.setdefault(os.path.realpath(path), f"--{name}")
+        if other != f"--{name}":
+            raise UsageError(f"--{name} {path}: the same file as {other}; choose another file")
+    if "report" in written:
+        from ..pages.page import check_suffix
+
+        check_suffix(flags.report)
+        check_writable(flags.report)
+
+
 def check_apart(read: str, written: str) -> None:
     """Raise UsageError if writing would replace a file that is read."""
     from ..data.source import data_files, database_of
 
-    for name in data_files(read) if os.path.exists(written) else ():
+    for name in data_files(read) if os.path.exists(written) and not os.path.isdir(written) else ():
         file, _ = database_of(name)
         class_folder = os.path.dirname(os.path.realpath(written))  # if it is that of an image
         for path in (written, os.path.dirname(class_folder)):
@@ -66,16 +96,10 @@ def check_apart(read: str, written: str) -> None:
                 raise UsageError(f"{written} is both input and output; choose another output file")
 
 
-def check_report(path: str, *others: str | None) -> None:
-    """Raise before any work if the page cannot be written, or would replace one of the other files."""
-    from ..pages.page import check_suffix
-
-    for other in filter(None, others):
-        if os.path.realpath(other) == os.path.realpath(path):
-            raise UsageError(f"--report {path} would replace {other}; choose another file")
-        check_apart(other, path)
-    check_suffix(path)
-    check_writable(path)
+def part_of(model: str) -> str:
+    """Return the name of an unfinished network's file, cut where the system would not take one so long."""
+    folder, name = os.path.split(model)
+    return os.path.join(folder, cut_name(name) + ".part")
 
 
 def print_json(result: dict) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ..settings.flags import MODES
 from ..utils import UsageError, check_writable, say, show
-from .common import check_report, load_network, print_json, unseen_rows
+from .common import load_network, print_json, unseen_rows
 
 
 def bench_command(flags) -> None:
@@ -23,8 +23,6 @@ def sweep_command(flags) -> None:
     from ..study import sweep
 
     check_writable(flags.output)
-    if flags.report:
-        check_report(flags.report, flags.sweep, flags.output)
     rows = sweep.sweep(flags.sweep, flags.output, None if flags.quiet else say)
     if flags.report:
         from ..pages import page
@@ -44,8 +42,6 @@ def plot_command(flags) -> None:
     from ..pages import chart, page
     from ..study import results, sweep_page
 
-    if flags.report:
-        check_report(flags.report, flags.plot, flags.dataset)
     if model_file.is_model(flags.plot):
         drawn, reason = _page_of_model(flags), "the model holds no history; give a data set with --dataset"
     else:

@@ -10,7 +10,6 @@ from collections.abc import Iterator
 from functools import partial
 
 from .. import cluster
-from ..nn_aux import OF_FOLD
 from ..settings.flags import given_values, keywords
 from ..terminal import console, tables
 from ..terminal.progress import make_progress
@@ -23,14 +22,13 @@ from ..utils import (
     StopRequest,
     UsageError,
     check_writable,
-    cut_name,
     interruption,
     is_stream,
     release_locks,
     say,
     sole_writer,
 )
-from .common import check_apart, print_json
+from .common import part_of, print_json
 
 RUN_AGAIN = 75  # EX_TEMPFAIL: stopped by a scheduler; the same command continues the training
 
@@ -77,7 +75,6 @@ def _checked_effort(flags) -> str | None:
 
     if flags.model is None and flags.folds is None:
         raise UsageError("--train needs --model PATH")
-    _check_written(flags)
     _check_networks(flags)
     into_text = flags.model is not None and is_text(flags.model)
     if flags.effort and into_text:
@@ -127,28 +124,6 @@ def _kept_in(lost: list[NnError]) -> Iterator[None]:
         lost.append(error)
 
 
-def _check_written(flags) -> None:
-    """Raise UsageError if a file that is read would be replaced, or one be written twice, also by the unfinished
-    network of a training that is stopped."""
-    validation = flags.validation if isinstance(flags.validation, str) and flags.validation != OF_FOLD else None
-    written: dict[str, str] = {}
-    for name, path in given_values(flags, ("model", "checkpoint", "trace", "history", "output", "logdir")).items():
-        resumed = None if flags.resume == "auto" or name == "checkpoint" else flags.resume
-        for read in filter(None, (flags.dataset, validation, resumed) if name != "logdir" else ()):
-            check_apart(read, path)
-        other = written.setdefault(os.path.realpath(path), name)
-        if other != name:
-            raise UsageError(f"--{name} {path}: the same file as --{other}; choose another file")
-    if flags.model is None:
-        return
-    part = _part_of(flags.model)
-    if name := written.get(os.path.realpath(part)):
-        where = "--train writes a network there that a signal stops"
-        raise UsageError(f"--{name} {getattr(flags, name)}: {where}; choose another file")
-    for read in filter(None, (flags.dataset, validation, flags.config)):
-        check_apart(read, part)
-
-
 def _check_networks(flags) -> None:
     """Raise UsageError for --networks or --folds beside a flag that is about one network."""
     from ..files.text_model import is_text
@@ -169,7 +144,7 @@ def _trained(flags, layers, effort: str | None, stop: StopRequest):
     from ..files.text_model import check_layers, check_plain, is_text
     from ..nn import Network
     from ..train import train
-    from ..train.effort import replacing, why_not
+    from ..train.effort import Effort, replacing, why_not
     from ..train.fit import training_data
     from ..watch.observe import Observers
 
@@ -178,60 +153,46 @@ def _trained(flags, layers, effort: str | None, stop: StopRequest):
     of_network = keywords(flags, "network", "engine")
     ds = training_data(flags.dataset, None, layers, keywords(flags, "load"), of_network)
     reading = (began, time.perf_counter())
-    if effort:
-        reason = why_not(ds)
-        if reason and flags.effort:
-            raise UsageError(f"--effort {flags.effort}: {reason}; leave it out or give --layers")
-        if not reason:
-            return _chosen(flags, effort, ds, checkpoint, reading, stop)
-        if not flags.quiet:
-            say(f"one network of the usual layers: {reason}")
-    if flags.output and flags.folds is None:
-        raise UsageError(f"--output {flags.output}: --train writes the predictions of --folds F there; add it")
-    net = Network.for_data(ds, flags.layers, **of_network)
-    if flags.model is not None and is_text(flags.model):
-        check_layers(net.layers)
-        check_plain(flags.model, ds, flags.number_embedding)
-    observers = Observers(flags, lambda: net, reading)
-    name = replacing(given_values(flags, vars(flags)))
-    replaced = "" if effort else f"{f'--{name}' if name else 'a .m model'} replaces the choice of --effort"
-    progress = make_progress(console.about_training(ds), replaced, flags.quiet, flags.verbose)
-    callback = observers.beside(progress)
-    options = keywords(flags, "train", "several")
-    try:
-        result, lost = train(net, ds, **options, checkpoint=checkpoint, callback=callback, stop=stop), []
-    except SideFileError as error:
-        result, lost = error.result, [error]
-    except Stopped as stopped:
-        raise _unfinished(flags, net, checkpoint, stopped) from stopped
-    return net, ds, result, partial(observers.finish, result, lambda: net), lost
-
-
-def _chosen(flags, effort: str, ds, checkpoint, reading: tuple, stop: StopRequest):
-    """Choose networks by an effort and train them; returns what _trained does."""
-    from ..train import train
-    from ..train.effort import Effort
-    from ..watch.observe import Observers
-
-    observers = Observers(flags, lambda: chosen.net, reading, records=False)
-    if flags.output and ds.are_images:
+    reason = why_not(ds) if effort else None
+    if reason and flags.effort:
+        raise UsageError(f"--effort {flags.effort}: {reason}; leave it out or give --layers")
+    if reason and not flags.quiet:
+        say(f"one network of the usual layers: {reason}")
+    is_chosen = bool(effort) and not reason
+    if flags.output and is_chosen and ds.are_images:
         raise UsageError(f"--output {flags.output}: has predictions of folds, and images are judged by validation rows")
-    progress = make_progress(console.about_training(ds), "", flags.quiet, flags.verbose)
-    given, of_network = keywords(flags, "train"), keywords(flags, "network", "engine")
-    chosen = Effort(ds, effort, given, of_network, observers.beside(progress), checkpoint)
+    if flags.output and not is_chosen and flags.folds is None:
+        raise UsageError(f"--output {flags.output}: --train writes the predictions of --folds F there; add it")
+    replaced = ""
+    if not is_chosen:
+        net = Network.for_data(ds, flags.layers, **of_network)
+        if flags.model is not None and is_text(flags.model):
+            check_layers(net.layers)
+            check_plain(flags.model, ds, flags.number_embedding)
+        name = replacing(given_values(flags, vars(flags)))
+        replaced = "" if effort else f"{f'--{name}' if name else 'a .m model'} replaces the choice of --effort"
+    observers = Observers(flags, lambda: chosen.net if is_chosen else net, reading, records=not is_chosen)
+    callback = observers.beside(make_progress(console.about_training(ds), replaced, flags.quiet, flags.verbose))
     lost: list[NnError] = []
 
     def trained(net, ds, **options) -> dict:
         try:
             return train(net, ds, **options, stop=stop)
-        except SideFileError as error:  # told again after each candidate
+        except SideFileError as error:  # of a choice told again after each candidate
             lost[:] = [error]
             return error.result
 
     try:
-        net, result = chosen.run(trained)
+        if is_chosen:
+            chosen = Effort(ds, effort, keywords(flags, "train"), of_network, callback, checkpoint)
+            net, result = chosen.run(trained)
+        else:
+            options = keywords(flags, "train", "several")
+            result = trained(net, ds, **options, checkpoint=checkpoint, callback=callback)
     except Stopped as stopped:
-        raise _unfinished(flags, chosen.net, checkpoint, stopped) from stopped
+        raise _unfinished(flags, chosen.net if is_chosen else net, checkpoint, stopped) from stopped
+    if not is_chosen:
+        return net, ds, result, partial(observers.finish, result, lambda: net), lost
     repeated = given_values(flags, ("seed", "dtype", "init", "loss")) | chosen.rules
     for one in result["chosen"]:
         one["flags"] += "".join(f" --{name} {value}" for name, value in repeated.items())
@@ -284,18 +245,12 @@ def _signal_code(signum: int) -> int:
 
 def _keep_part(net, model: str) -> str:
     """Write the unfinished network beside the model; returns a remark on where it is."""
-    part = _part_of(model)
+    part = part_of(model)
     try:
         net.export(part)
         return f"the unfinished network is in {part}"
     except NnError as error:
         return f"the unfinished network is lost ({error})"
-
-
-def _part_of(model: str) -> str:
-    """Return the name of an unfinished network's file, cut where the system would not take one so long."""
-    folder, name = os.path.split(model)
-    return os.path.join(folder, cut_name(name) + ".part")
 
 
 def _stopped(flags, stopped: Stopped, kept: str) -> NnError:

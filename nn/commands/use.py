@@ -13,7 +13,7 @@ from ..settings.values import check_is_number
 from ..terminal import console, tables
 from ..terminal.figures import layers_of
 from ..utils import UsageError, check_writable, counted, is_stream, printable, say
-from .common import LAYOUT, check_apart, check_report, load_network, print_json, say_run, unseen_rows, write_page
+from .common import LAYOUT, load_network, print_json, say_run, unseen_rows, write_page
 
 BLOCK = 256  # rows explained at a time
 
@@ -21,8 +21,6 @@ BLOCK = 256  # rows explained at a time
 def test_command(flags) -> None:
     """Test --model on --dataset, or on the rows that its training held out."""
     check_is_number(flags.threshold)
-    if flags.report:
-        check_report(flags.report, flags.model, flags.dataset)
     net = load_network(flags)
 
     from ..data.records import check_answers
@@ -59,8 +57,6 @@ def predict_command(flags) -> None:
     check_is_number(flags.threshold)
     to_file = flags.output not in (None, "-")
     if to_file:
-        check_apart(flags.dataset, flags.output)
-        check_apart(flags.model, flags.output)
         check_writable(flags.output, stream=True)
     if flags.id and (flags.dataset == "-" or is_stream(flags.dataset)):
         raise UsageError(f"--id {flags.id}: reads the file twice, which {flags.dataset} does not allow; save it first")
@@ -88,8 +84,6 @@ def compare_command(flags) -> None:
     paths = split_names(flags.compare)
     if len(paths) != 2 or paths[0] == paths[1]:
         raise UsageError(f"--compare {flags.compare}: expected two model files, A,B")
-    if flags.report:
-        check_report(flags.report, *paths, flags.dataset)
     nets = [Network.of_file(path, **keywords(flags, "engine")) for path in paths]
     parts = [_rows_of(flags, net, path) for net, path in zip(nets, paths, strict=True)]
     datasets, scores, abouts = zip(*parts, strict=True)
@@ -119,11 +113,7 @@ def _rows_of(flags, net, path: str):
 def explain_command(flags) -> None:
     """Print the importance of the raw columns of --model; write the contributions to each prediction to --output."""
     if flags.output:
-        for read in filter(None, (flags.dataset, flags.model, flags.background)):
-            check_apart(read, flags.output)
         check_writable(flags.output, stream=True)
-    if flags.report:
-        check_report(flags.report, flags.dataset, flags.model, flags.background, flags.output)
     net = load_network(flags)
 
     from ..test.importance import curves, importance
@@ -183,7 +173,6 @@ def export_command(flags) -> None:
     from ..files.export.formats import export, writer_of
 
     writer_of(flags.output)  # before the model is read
-    check_apart(flags.model, flags.output)
     net = load_network(flags)
     export(net, flags.output)
     if flags.json:
@@ -195,8 +184,6 @@ def export_command(flags) -> None:
 
 def info_command(flags) -> None:
     """Show the contents of --model, or the network that --layers describes."""
-    if flags.report:
-        check_report(flags.report, flags.model)
     if flags.model is not None:
         net = load_network(flags)
         layers, facts = net.layers, net.metadata()

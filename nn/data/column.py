@@ -69,10 +69,6 @@ class Column:
         return {word: rows for word, rows in zip(self.words, counts, strict=True) if rows}
 
 
-def columns_of_numbers(x: np.ndarray) -> tuple[Column, ...]:
-    return tuple(Column("number", values) for values in x.T)
-
-
 @dataclass(frozen=True)
 class Wanted:
     """The columns of a table that are read, and how.

@@ -95,13 +95,10 @@ class CsvSource(TableSource):
         rows = self._rows(stored)
         columns = rows.columns
         guessed = [place for place, kind in wanted.reads.items() if kind is None and place not in wanted.raw]
-        texts = {
-            place
-            for place in guessed
-            if columns[place].odd and (place in wanted.pure or _share(columns[place]) < MOSTLY)
-        }
+        odd = [place for place in guessed if columns[place].odd]
+        texts = [place for place in odd if place in wanted.pure or _share(columns[place]) < MOSTLY]
         if texts:
-            columns |= self._rows(replace(stored, reads=dict.fromkeys(sorted(texts), "text"))).columns
+            columns |= self._rows(replace(stored, reads=dict.fromkeys(texts, "text"))).columns
         if self._head.separator == ";":
             self._check_decimals(columns, guessed, rows.spans)
         for place in guessed:
@@ -125,18 +122,15 @@ class CsvSource(TableSource):
         reads = {place: "text" if place in wanted.raw else kind for place, kind in wanted.reads.items()}
         reads = {place: kind or _STORED.get(first[place].kind, "text") for place, kind in reads.items()}
         bounds = [first[p].bounds() for p, kind in reads.items() if kind == "number" and p not in wanted.exact]
-        is_double = any(low >= high and low != 0 for low, high in bounds) or _are_coarse(bounds)
+        is_double = any(low >= high and low != 0 for low, high in bounds) or is_coarse(*np.reshape(bounds, (-1, 2)).T)
         return replace(wanted, reads=reads, dtype="float64" if is_double else wanted.dtype)
 
     def _filled(self, table: Table, wanted: Wanted) -> Table:
         """Return the table, its matrix of all columns of numbers, in float64 where float32 would blur one."""
         columns = table.columns
         places = sorted(p for p, column in columns.items() if column.reads == "number" and p not in wanted.exact)
-        dtype = (
-            "float64"
-            if wanted.dtype == "float64" or _are_coarse([(columns[p].low, columns[p].high) for p in places])
-            else "float32"
-        )
+        bounds = np.reshape([(columns[p].low, columns[p].high) for p in places], (-1, 2))
+        dtype = "float64" if is_coarse(*bounds.T) else wanted.dtype
         again = [place for place in table.number_places if columns[place].reads == "number"]
         if again and dtype == "float64" != table.numbers.dtype:  # since another column did not look like numbers
             columns |= self._rows(replace(wanted, reads=dict.fromkeys(again, "number"), dtype=dtype)).columns
@@ -178,10 +172,6 @@ class CsvSource(TableSource):
                 reader.begin(head)
             reader.read_blocks(read_blocks(head.path))
         return reader.taken()
-
-
-def _are_coarse(bounds: list[tuple[float, float]]) -> bool:
-    return is_coarse(*np.array(bounds).reshape(-1, 2).T)
 
 
 def _share(column: Column) -> float:

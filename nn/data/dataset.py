@@ -5,14 +5,14 @@ from __future__ import annotations
 
 import hashlib
 import math
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 
 import numpy as np
 
 from ..utils import DataError, UsageError, default_threads
-from .column import Column, columns_of_numbers
+from .column import Column
 from .kinds import Kind
 from .records import in_file, share_of, some_rows, within
 from .source import Files
@@ -20,6 +20,7 @@ from .source import Files
 ROLES = ("weight", "group", "time")  # of columns that say something of their row
 TASKS = ("auto", "binary", "multiclass", "regression")
 _ROWS = 1 << 15  # taken into a digest at a time: they stay in a processor's cache
+_ESCAPE = 255  # the byte of a code that has its own 4 bytes
 
 
 @dataclass(frozen=True)
@@ -138,22 +139,21 @@ class TableRows:
             return x
         if x.ndim != 2:
             raise DataError(f"rows of shape {x.shape}, expected an array (rows, columns) or a data frame")
-        return cls(columns_of_numbers(x))
+        return cls(tuple(Column("number", values) for values in x.T))
 
     def __len__(self) -> int:
         return len(self.columns[0])
 
     def __getitem__(self, rows) -> TableRows:
         """Return some rows: a slice or indices."""
-        return self._with(some_rows(column.values, rows) for column in self.columns)
+        return self._with(lambda values: some_rows(values, rows))
 
     def in_file(self) -> TableRows:
         """Return the rows in mapped files, where they are many."""
-        return self._with(in_file(column.values) for column in self.columns)
+        return self._with(in_file)
 
-    def _with(self, values: Iterable[np.ndarray]) -> TableRows:
-        columns = zip(self.columns, values, strict=True)
-        return TableRows(tuple(Column(column.reads, own, column.words) for column, own in columns))
+    def _with(self, change: Callable[[np.ndarray], np.ndarray]) -> TableRows:
+        return TableRows(tuple(Column(one.reads, change(one.values), one.words) for one in self.columns))
 
     @property
     def kinds(self) -> tuple[str, ...]:
@@ -333,25 +333,40 @@ def check_trainable(ds: Dataset) -> None:
 # ---------------------------------------------------------------- the digest
 
 
-def columns_digest(columns: Iterable[Column]) -> str:
-    """Return the SHA-256 of columns, as hexadecimal text: of their values, and of the texts that are codes there.
+def columns_digest(features: list[Column], targets: list[Column], beside: list[Column], ids: list[Column]) -> str:
+    """Return the SHA-256 of columns, as hexadecimal text: numbers and dates as numbers, texts as codes, and the texts
+    themselves. beside: weights, groups and times.
 
     Codes count texts in the order of their first appearance, in which any format numbers them.
     """
+    own = [*features, *beside]
+    numbers, texts, dates = ([c for c in own if c.reads == reads] for reads in ("number", "text", "date"))
     with ThreadPoolExecutor(default_threads()) as pool:
-        return hashlib.sha256(b"".join(pool.map(_digest_of, columns))).hexdigest()
+        digests = list(pool.map(_of_values, (c.values for c in (*numbers, *targets, *texts, *dates))))
+    words = [column.words for column in texts] + [targets[0].words if len(targets) == 1 else []]
+    of_ids = (words[code] for column in ids for words in [[*column.words, ""]] for code in column.values.tolist())
+    digests += [hashlib.sha256(_listed(each)).digest() for each in (*words, of_ids)]
+    return hashlib.sha256(b"".join(digests)).hexdigest()
 
 
-def _digest_of(column: Column) -> bytes:
-    digest, code = hashlib.sha256(), np.min_scalar_type(len(column.words))
-    for start in range(0, len(column), _ROWS):
-        some = column.values[start : start + _ROWS] + column.values.dtype.type(column.reads == "text")
-        if column.reads == "text":
-            some = some.astype(code)  # a gap is 0
-        else:
-            some[np.isnan(some)] = np.nan  # one nan and, by the sum, one zero
-        digest.update(np.ascontiguousarray(some, some.dtype.newbyteorder("<")))
-    for word in column.words:
-        text = word.encode(errors="surrogatepass")
-        digest.update(len(text).to_bytes(8, "little") + text)
-    return digest.digest()
+def _of_values(values: np.ndarray) -> bytes:
+    """Return the digest of a column's values: numbers, or codes as a byte each, the gap 0, from _ESCAPE on all bytes in
+    a digest of their own."""
+    small, large = hashlib.sha256(), hashlib.sha256()
+    for start in range(0, len(values), _ROWS):
+        some = values[start : start + _ROWS]
+        if some.dtype == np.int32:
+            counted = some + np.int32(1)
+            large.update(counted[counted >= _ESCAPE].astype("<i4"))
+            small.update(np.minimum(counted, _ESCAPE).astype(np.uint8))
+            continue
+        some = some + some.dtype.type(0)  # one zero and one nan
+        some[np.isnan(some)] = np.nan
+        small.update(np.ascontiguousarray(some, some.dtype.newbyteorder("<")))
+    return small.digest() + large.digest()
+
+
+def _listed(texts: Iterable[str]) -> bytes:
+    """Return texts as bytes that no other texts give: each behind its length."""
+    encoded = (text.encode(errors="surrogatepass") for text in texts)
+    return b"".join(len(text).to_bytes(8, "little") + text for text in encoded)

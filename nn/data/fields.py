@@ -58,19 +58,20 @@ def without_unlabelled(source: TableSource, table: Table, places: Places) -> tup
             f"{source.path}: no row has a target, all {len(table)} have a gap there, expected some that have one; "
             f"choose the target with --target"
         )
-    return taken(table, np.flatnonzero(~lacks)), int(lacks.sum())
-
-
-def taken(table: Table, rows: np.ndarray) -> Table:
-    """Return some rows of a table (indices)."""
-    numbers, is_taken = table.numbers[rows], np.zeros(len(table), bool)
-    is_taken[rows] = True
+    rows = np.flatnonzero(~lacks)
+    numbers = table.numbers[rows]
     slots, columns = {place: slot for slot, place in enumerate(table.number_places)}, {}
     for place, column in table.columns.items():
-        odd = {word: one for word, one in column.odd.items() if one.rows > 1 or is_taken[one.first]}
-        values = numbers[:, slots[place]] if place in slots else column.values[rows]
-        columns[place] = replace(column, values=values, odd=odd)
-    return replace(table, columns=columns, numbers=numbers, kept=rows)
+        odd = {word: one for word, one in column.odd.items() if one.rows > 1 or not lacks[one.first]}
+        values, words = numbers[:, slots[place]] if place in slots else column.values[rows], column.words
+        if column.reads == "text":  # in the order of their first appearance among these rows
+            different, first = np.unique(values, return_index=True)
+            order = [code for code in different[np.argsort(first)].tolist() if code >= 0]
+            codes = np.full(len(words) + 1, -1, np.int32)
+            codes[order] = np.arange(len(order))
+            values, words = codes[values], [words[code] for code in order]
+        columns[place] = replace(column, values=values, words=words, odd=odd)
+    return replace(table, columns=columns, numbers=numbers, kept=rows), int(lacks.sum())
 
 
 # ---------------------------------------------------------------- odd words

@@ -33,8 +33,6 @@ from .targets import dataset_of, now_among, targets_of
 
 def load(path, schema: Schema, *, labelled: bool = True, memory: int | None = None, y=None) -> Dataset:
     """Read a data set; ds.load explains the arguments and the errors. path: may be a data frame too."""
-    if memory is None:
-        return _loaded(path, schema, labelled, y)
     with records.within(records.share_of(memory)):
         ds = _loaded(path, schema, labelled, y)
     ds.memory = memory
@@ -68,9 +66,10 @@ def _loaded(path, schema: Schema, labelled: bool, y) -> Dataset:
     if "group" in places.roles:
         groups = table.columns[places.roles["group"]]
         table.columns[places.roles["group"]] = canonical(groups, kind_of(groups, Kind("category"), ""))
-    if labelled and not schema.plain and _any_gap(table, places.targets):
+    if labelled and not schema.plain:
         table, unlabelled = without_unlabelled(source, table, places)
-    has_targets = bool(places.targets) and (labelled or not _any_gap(table, places.targets))
+    is_whole = labelled or not any(table.columns[place].is_gap.any() for place in places.targets)
+    has_targets = bool(places.targets) and is_whole
     return _dataset(source, table, places, schema, has_targets, path=recorded, unlabelled=unlabelled)
 
 
@@ -115,12 +114,26 @@ def _dataset(source: TableSource, table: Table, places: Places, schema: Schema, 
     else:
         x = TableRows(tuple(columns.values()))
     targets = targets_of(source, table, places.targets, schema) if has_targets else None
-    facts = known | _facts(source, table, places, schema, left_out, list(columns))
+    used = {*columns, *places.targets}
+    names = source.names and [source.names[place] for place in columns]
+    of_targets = source.names and [source.names[place] for place in places.targets]
+    facts = known | {
+        "columns": names,
+        "targets": of_targets,
+        "given": source.path,
+        "digest": table.sha256,
+        "now": now_among(names, of_targets),
+        "ids": _ids(source, table, places.ids),
+        "places": tuple(columns),
+        "left_out": {source.name(place): why for place, why in left_out.items()},
+        "left_out_places": tuple(place for place in range(source.width) if place not in used),
+        "kept_choices": schema.choices.kept(),
+    }
     if places.roles:
         facts |= role_values(source, table, places)
     if table.sha256 is None or not isinstance(x, np.ndarray):
-        beside = (table.columns[place] for place in (*places.targets, *places.roles.values(), *places.ids))
-        facts["digest"] = columns_digest([*columns.values(), *beside])
+        beside = ([table.columns[p] for p in own] for own in (places.targets, places.roles.values(), places.ids))
+        facts["digest"] = columns_digest(list(columns.values()), *beside)
     ds = dataset_of(x, targets, schema, kinds=tuple(kinds) if decided else (), **facts)
     for line in remarks if schema.of_model else ():
         log.warning("%s", line)
@@ -131,10 +144,6 @@ def _dataset(source: TableSource, table: Table, places: Places, schema: Schema, 
 def _is_clean(column: Column) -> bool:
     """Return whether a column holds numbers only: no gap, no odd word, none that is infinite as float32."""
     return column.reads == "number" and bool(np.isfinite(column.values).all())
-
-
-def _any_gap(table: Table, places: list[int]) -> bool:
-    return any(bool(table.columns[place].is_gap.any()) for place in places)
 
 
 def canonical(column: Column, kind: Kind | ColumnEncoder) -> Column:
@@ -195,27 +204,6 @@ def _ids(source: TableSource, table: Table, places: Iterable[int]) -> dict[str, 
     }
 
 
-def _facts(
-    source: TableSource, table: Table, places: Places, schema: Schema, left_out: dict[int, str], kept: list[int]
-) -> dict:
-    """Return what a data set knows of its columns, as Dataset names it."""
-    used = {*kept, *places.targets}
-    names = None if source.names is None else [source.names[place] for place in kept]
-    targets = None if source.names is None else [source.names[place] for place in places.targets]
-    return {
-        "columns": names,
-        "targets": targets,
-        "given": source.path,
-        "digest": table.sha256,
-        "now": now_among(names, targets) if targets else None,
-        "ids": _ids(source, table, places.ids),
-        "places": tuple(kept),
-        "left_out": {source.name(place): why for place, why in left_out.items()},
-        "left_out_places": tuple(place for place in range(source.width) if place not in used),
-        "kept_choices": schema.choices.kept(),
-    }
-
-
 # ---------------------------------------------------------------- images and arrays
 
 
@@ -264,7 +252,7 @@ def load_for(
     return ds
 
 
-def holdout_dataset(
+def held_out(
     net, model: str | os.PathLike, *, whole: bool = False, force: bool = False, memory: int | None = None
 ) -> Dataset:
     """Read the rows that `net`, read from the file `model`, was not trained on.
@@ -288,15 +276,11 @@ def holdout_dataset(
     return ds
 
 
-held_out = holdout_dataset  # its public name, nn.held_out
-
-
 def training_dataset(net, model: str | os.PathLike, *, force: bool = False, memory: int | None = None) -> Dataset:
-    """Read all rows of the data set that `net`, read from the file `model`, was trained on; as holdout_dataset."""
+    """Read all rows of the data set that `net`, read from the file `model`, was trained on; as held_out."""
     ds = load_for(net, training_file(net, model), memory=memory)
     if ds.sha256 != net.dataset["sha256"]:
-        or_older = " (or an older nn trained it)" * (net.encoding is not None)  # whose digest was another
-        changed = f"{name_of(ds)} has changed since {model} was trained on it{or_older}"
+        changed = f"{name_of(ds)} has changed since {model} was trained on it"
         if not force:
             raise DataError(f"{changed}; restore the old file, give another with --dataset, or train again")
         log.warning("%s; used anyway because of --force", changed)

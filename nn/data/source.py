@@ -17,7 +17,7 @@ import tempfile
 import zlib
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from functools import cached_property
+from functools import cached_property, lru_cache
 from pathlib import Path
 from types import ModuleType
 from urllib.parse import parse_qsl, unquote, urlsplit
@@ -75,7 +75,7 @@ def data_files(path: str) -> list[str]:
         if os.path.exists(path) or ("," not in path and database_of(path)[1]):
             return [path]
         if path == STANDARD_INPUT:
-            return [standard_input()]
+            return [input_from(sys.stdin)]
         if "," in path:
             names = path.split(",")
             if not all(names):
@@ -202,7 +202,7 @@ class TableSource:
 
     def column(self, place: int) -> str:
         """Return how messages call a column."""
-        raise NotImplementedError
+        return f"column {self.names[place]}" if self.names else f"column {place} of {self.width}"
 
     def name(self, place: int) -> str:
         """Return a column's name, its place where it has none."""
@@ -327,30 +327,23 @@ class Fetched(str):
     """A file that lies elsewhere, which is read from a copy. filesystem, inner: of pyarrow, and the file's name there;
     None: standard input."""
 
-    def __new__(cls, name: str, filesystem=None, inner: str = ""):
-        file = super().__new__(cls, name)
-        file._filesystem, file._inner = filesystem, inner
-        return file
+    filesystem, inner = None, ""
 
     def __reduce__(self):
         return str, (str(self),)
 
-    @property
+    @cached_property
     def copy(self) -> str:
         """The path of a copy in a temporary folder, which goes with this object."""
-        return self._copy.name
-
-    @cached_property
-    def _copy(self):
-        file = tempfile.NamedTemporaryFile(prefix="nn-")  # noqa: SIM115 (closed with this object)
-        if self._filesystem is None and sys.stdin is None:
+        self._copy = file = tempfile.NamedTemporaryFile(prefix="nn-")  # noqa: SIM115 (closed with this object)
+        if self.filesystem is None and sys.stdin is None:
             raise InputNotFound(f"{STANDARD_INPUT}: standard input is closed; give a file")
         with _opening(self):
-            own = self._filesystem and self._filesystem.open_input_stream(self._inner)
+            own = self.filesystem and self.filesystem.open_input_stream(self.inner)
             with own or contextlib.nullcontext(sys.stdin.buffer) as source:
                 shutil.copyfileobj(source, file, 1 << 20)
             file.flush()
-        return file
+        return file.name
 
 
 @contextlib.contextmanager
@@ -365,14 +358,10 @@ def _opening(name: str) -> Iterator[None]:
         raise InputNotFound(f"{name}: cannot be read ({reason[:300].rstrip('.')}); check the URI") from None
 
 
-_standard_input: list = []  # (the stream, the file that stands for it)
-
-
-def standard_input() -> Fetched:
+@lru_cache(1)
+def input_from(_stream) -> Fetched:
     """Return the file that stands for standard input, which is read once, when its bytes are first asked for."""
-    if not _standard_input or _standard_input[0][0] is not sys.stdin:
-        _standard_input[:] = [(sys.stdin, Fetched(STANDARD_INPUT))]
-    return _standard_input[0][1]
+    return Fetched(STANDARD_INPUT)
 
 
 def is_uri(path: str) -> bool:
@@ -405,4 +394,6 @@ def file_of_uri(uri: str) -> str:
             raise FileNotFoundError
     if found != fs.FileType.File:
         raise InputNotFound(f"{uri}: not one file; give the URI of each file, with commas between them")
-    return Fetched(uri, filesystem, inner)
+    file = Fetched(uri)
+    file.filesystem, file.inner = filesystem, inner
+    return file

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from contextlib import suppress
 
 import numpy as np
 
@@ -107,19 +108,15 @@ def now_among(features: list[str] | None, targets: list[str] | None) -> list[int
     return [features.index(match[1]) for match in ahead]
 
 
-def dataset_of(
-    x: np.ndarray, found: Targets | None, schema: Schema, *, now: list[int] | None = None, **facts
-) -> Dataset:
-    """Return the data set of inputs x and the targets that were found, None if there are none.
-
-    now: see Dataset. facts: its other attributes.
-    """
+def dataset_of(x: np.ndarray, found: Targets | None, schema: Schema, **facts) -> Dataset:
+    """Return the data set of inputs x and the targets that were found, None if there are none. facts: its other
+    attributes."""
     if found is None:
         return Dataset(x, None, schema.task, target=schema.target, **facts)
     y, task, classes = resolve(found, schema)
     if schema.classes is None and not schema.plain:
         y, classes = _positive_last(y, classes, task, schema.choices.positive, found.place)
-    ds = Dataset(x, y, task, classes, target=schema.target, now=now if task == "regression" else None, **facts)
+    ds = Dataset(x, y, task, classes, target=schema.target, **facts)
     if schema.task == "auto" and schema.classes is None and found.width == 1 and found.names is None:
         ds.remarks += _choice_told(found, task)
     return ds
@@ -213,8 +210,10 @@ def _named(targets: Targets, schema: Schema) -> tuple[np.ndarray, list[str]]:
     more than rows can teach."""
     count, rows = len(targets.names), len(targets.values)
     if schema.task == "auto" and count > FEW_CLASSES and not targets.are_classes:
-        found = None
-        if _are_dates(targets.names):
+        found, are_dates = None, True
+        with suppress(DataError):  # the day or the month may be first
+            are_dates = way_of_dates(dict.fromkeys(targets.names, 1)) is not None
+        if are_dates:
             found = "dates, expected class names or numbers"
         elif count > AUTO_CLASSES and (count > _NAMED_CLASSES or rows < _CLASS_ROWS * count):
             found = f"texts, expected at most {AUTO_CLASSES} class names"
@@ -224,13 +223,6 @@ def _named(targets: Targets, schema: Schema) -> tuple[np.ndarray, list[str]]:
             cure = "choose the target with --target or use --task multiclass"
             raise DataError(f"{targets.place}: {count} different {found}; {cure}")
     return targets.values[:, 0].astype(np.int32), targets.names
-
-
-def _are_dates(names: list[str]) -> bool:
-    try:
-        return way_of_dates(dict.fromkeys(names, 1)) is not None
-    except DataError:  # the day or the month may be first
-        return True
 
 
 def _numbers(targets: Targets, schema: Schema) -> tuple[np.ndarray, list[str]] | None:

@@ -16,7 +16,6 @@ from itertools import accumulate
 
 import numpy as np
 
-from ..core.rows import row_writer
 from ..utils import DataError, default_threads
 from .column import (
     MOSTLY,
@@ -39,7 +38,7 @@ from .source import Files, TableSource, check_same_columns, database_of
 _NULLS = "NAType", "NaTType"  # of pandas, beside None and nan
 _BLANKS = " \t\r"  # around a field they do not count
 _TICKS = {"s": 1, "ms": 1000, "us": 1_000_000, "ns": 1_000_000_000}  # of a second
-_FILL_ROWS = 1 << 14  # that a thread writes at a time
+_FILL_ROWS = 1 << 12  # that a thread writes at a time, which its cache holds
 _ALONE_ROWS = 1 << 15  # fewer are no work for several threads
 
 
@@ -167,10 +166,6 @@ class TypedSource(TableSource):
         if not self._rows:
             raise DataError(f"{path}: no rows, expected at least one; add the data")
 
-    def column(self, place: int) -> str:
-        """Return how messages call a column."""
-        return f"column {self.names[place]}" if self.names else f"column {place} of {self.width}"
-
     def _fields(self, wanted: Wanted) -> dict[int, _Fields]:
         """Return the fields of the wanted columns of all files."""
         fields, at = {place: _Fields(self._rows, wanted, place) for place in sorted(wanted.reads)}, 0
@@ -245,9 +240,14 @@ def each(function: Callable, items: Iterable, rows: int) -> list:
 def joined(columns: list[Column], rows: int, dtype: str) -> np.ndarray:
     """Return the numbers of columns as a matrix (rows, columns), of which the columns' values become views."""
     matrix = new_rows((rows, len(columns)), dtype)
-    if columns:
-        write = row_writer(matrix, each(lambda column: _decimals(column.values, dtype), columns, rows))
-        each(lambda start: write(start, min(start + _FILL_ROWS, rows)), range(0, rows, _FILL_ROWS), rows)
+    numbers = each(lambda column: _decimals(column.values, dtype), columns, rows)
+
+    def write(start: int) -> None:
+        with np.errstate(over="ignore"):  # what a float32 cannot hold is infinite, and told of later
+            for slot, values in enumerate(numbers):
+                matrix[start : start + _FILL_ROWS, slot] = values[start : start + _FILL_ROWS]
+
+    each(write, range(0, rows, _FILL_ROWS), rows)
     for slot, column in enumerate(columns):
         column.values = matrix[:, slot]
     return matrix
@@ -315,7 +315,6 @@ class _Fields:
 
     def column(self) -> Column:
         """Return the column."""
-        reads = self.reads or self._kind or "text"
         column = self._of_values() if self.reads in ("number", "date") else None
         if self._values is None or (column and not self._kind and not column.odd and column.low > column.high):
             reads = self._kind or "text"

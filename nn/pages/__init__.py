@@ -1,6 +1,6 @@
 """The page of --report and pictures: one file of sentences, tables and pictures, and what a model's says.
 
-    page.py        Page, Table, Images: HTML, Markdown or JSON
+    page.py        Page, Table, Image: HTML, Markdown or JSON
     chart.py       Plot, Line, Axis: pictures as SVG
     model_page.py  the page of a model, and of two models
 

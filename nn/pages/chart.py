@@ -94,9 +94,9 @@ class Plot:
         """Return the picture as an <svg>."""
         is_crowded = LETTER * sum(len(cut_line(word, LONGEST_WORD)) + 2 for word in self.x.words) > WIDTH - 60
         bottom = HEIGHT - (86 if is_crowded else 46)
-        y = _Scale.of(self.y, [v for line in self.lines for v in line.y], bottom, TOP)
+        y = Scale(self.y, [v for line in self.lines for v in line.y], bottom, TOP)
         left = 28 + LETTER * max((len(text) for _, text in y.ticks), default=0)
-        x = _Scale.of(self.x, [v for line in self.lines for v in line.x], left, RIGHT)
+        x = Scale(self.x, [v for line in self.lines for v in line.x], left, RIGHT)
         grid = "".join(f"M{_n(left)} {_n(at)}H{RIGHT}" for at, _ in y.ticks)
         grid += "".join(f"M{_n(at)} {TOP}V{bottom}" for at, _ in x.ticks)
         parts = [_text(WIDTH / 2, 16, self.title, "h m"), f'<path class="g" d="{grid}"/>']
@@ -136,30 +136,20 @@ def save(pictures: Iterable[Plot], folder: str) -> list[str]:
     return files
 
 
-@dataclass
-class _Scale:
+class Scale:
     """Numbers from low to high, on a logarithmic axis their logarithms, at the places from start to end."""
 
-    words: Sequence[str]
-    is_log: bool
-    low: float
-    high: float
-    start: float
-    end: float
-    least: float = 0.0  # between two ticks
-
-    @classmethod
-    def of(cls, axis: Axis, values: list[float], start: float, end: float) -> _Scale:
-        """Return the scale of an axis on which these values are, with some room at its ends."""
-        if axis.words:
-            return cls(axis.words, False, -0.5, len(axis.words) - 0.5, start, end)
+    def __init__(self, axis: Axis, values: list[float], start: float, end: float):
+        """values: those that are on the axis, which leaves them some room at its ends."""
+        self.words, self.start, self.end = axis.words, start, end
         known = [v for v in values if math.isfinite(v) and (v > 0 or not axis.log)] or [0.1, 1.0]
-        low, high = axis.ends or (min(known), max(known))
+        ends = (-0.5, len(axis.words) - 0.5) if axis.words else axis.ends
+        low, high = ends or (min(known), max(known))
         if is_log := axis.log and high > LEAST_SPAN * low:
             low, high = math.log10(low), math.log10(high)
-        room = 0.0 if axis.ends else 0.04 * (high - low) or abs(high) / 2 or 1.0
-        least = 0.0 if axis.ends else float(all(v % 1 == 0 for v in known))
-        return cls((), is_log, low - room, high + room, start, end, least)
+        room = 0.0 if ends else 0.04 * (high - low) or abs(high) / 2 or 1.0
+        self.is_log, self.low, self.high = is_log, low - room, high + room
+        self.least = 0.0 if ends else float(all(v % 1 == 0 for v in known))  # between two ticks
 
     def at(self, value: float) -> float:
         """Return the place of a value; of one below a logarithmic axis its start."""

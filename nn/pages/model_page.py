@@ -24,7 +24,7 @@ from ..test.values import gives_logits, names_of
 from ..train.folds import unseen_parts
 from ..utils import DataError, listed
 from .chart import Axis, Line, Plot
-from .page import Block, Images, Page, Table, png_uri
+from .page import Block, Page, Table, image_of
 
 LEAST_INTERVALS, MOST_INTERVALS = 10, 100_000  # rows from and up to which there are intervals
 MOST_EXPLAINED = 20_000  # rows on which importance is measured
@@ -248,7 +248,7 @@ def _ranges(values: np.ndarray, most: int) -> Iterator[tuple[str, np.ndarray]]:
 _OF_TASK = {"binary": of_two_classes, "multiclass": of_classes, "regression": of_numbers}
 
 
-def mistakes(net, x: np.ndarray, truth, scores) -> Images:
+def mistakes(net, x: np.ndarray, truth, scores) -> Table:
     """Return the images whose prediction is furthest from the truth."""
     losses, each = _losses(net, truth, scores), []
     names = net.classes or [str(k) for k in range(max(2, net.outputs))]
@@ -260,8 +260,8 @@ def mistakes(net, x: np.ndarray, truth, scores) -> Images:
         low, high = (0, 255) if x.dtype == np.uint8 else (pixels.min(), pixels.max())
         pixels = np.uint8(np.clip(255 * (pixels - low) / ((high - low) or 1), 0, 255))
         image = np.moveaxis(pixels, 0, 2) if len(pixels) == 3 else pixels[0]
-        each.append((f"row {k}: true {shown(truth[k].flat[0])}, predicted {shown(said[k])}", png_uri(image)))
-    return Images("Rows whose prediction is furthest from the truth.", each)
+        each.append([image_of(image), str(k), shown(truth[k].flat[0]), shown(said[k])])
+    return Table("rows whose prediction is furthest from the truth", ["", "row", "true", "predicted"], each)
 
 
 def _losses(net, truth, scores) -> np.ndarray:

@@ -40,8 +40,7 @@ table { border-collapse: collapse; font-size: .9rem; font-variant-numeric: tabul
 th, td { padding: .25rem .7rem; border-bottom: 1px solid #8884; text-align: right; }
 th { border-bottom-color: #888; vertical-align: bottom; } td:not(.word), .wide td { white-space: nowrap; }
 .word { text-align: left; } .bar { color: #2a7fc0; font-size: .75rem; }
-.images { display: flex; flex-wrap: wrap; gap: 1rem; } .images figure { margin: 0; width: 7.5rem; font-size: .85rem; }
-.images img { width: 100%; image-rendering: pixelated; }
+td img { width: 6rem; image-rendering: pixelated; }
 @media (max-width: 30rem) { body { padding: 0 .7rem; } table { font-size: .8rem; }
                             th, td { padding: .25rem .3rem; } }
 @media print { :root { color-scheme: light; font-size: 10px; } body { margin: 0; max-width: none; }
@@ -64,15 +63,11 @@ class Table:
     shades: Sequence[Sequence[float]] = ()
 
 
-@dataclass
-class Images:
-    """Small images, (a text, the URI of `png_uri`) each."""
-
-    caption: str
-    each: Sequence[tuple[str, str]]
+class Image(str):
+    """A small image as a cell of a table: the data URI of a PNG file."""
 
 
-Block = str | Table | Images | Plot
+Block = str | Table | Plot
 
 
 @dataclass
@@ -123,12 +118,6 @@ def _html_block(block: Block) -> str:
         return f"<p><code>{text}</code></p>" if block.startswith("nn ") else f"<p>{text}</p>"
     if isinstance(block, Table):
         return _html_table(block)
-    if isinstance(block, Images):
-        each = "".join(
-            f'<figure><img alt="" src="{uri}"><figcaption>{html.escape(cut_line(text, CELL))}</figcaption></figure>'
-            for text, uri in block.each
-        )
-        return f'<div class="wide"><p>{html.escape(block.caption)}</p><div class="images">{each}</div></div>'
     return f"<figure>{block.svg()}</figure>"
 
 
@@ -147,11 +136,12 @@ def _html_table(table: Table) -> str:
 def _html_cell(tag: str, text: str, is_word: bool, shade: float) -> str:
     kind = "bar word" if text and {*text} <= BLOCKS else "word" if is_word else ""
     more = f' class="{kind}"' * bool(kind) + f' style="background:rgb(42 127 192/{shade:.2f})"' * bool(shade)
-    return f"<{tag}{more}>{html.escape(cut_line(text, CELL))}</{tag}>"
+    inside = f'<img alt="" src="{text}">' if isinstance(text, Image) else html.escape(cut_line(text, CELL))
+    return f"<{tag}{more}>{inside}</{tag}>"
 
 
-def png_uri(image: np.ndarray) -> str:
-    """Return an image of bytes as a data URI; of a large one every second pixel, every third one, ..."""
+def image_of(image: np.ndarray) -> Image:
+    """Return an image of bytes as a cell; of a large one every second pixel, every third one, ..."""
     step = -(-max(image.shape[:2]) // PIXELS)
     image = np.ascontiguousarray(image[::step, ::step])
     colour = 2 if image.ndim == 3 else 0
@@ -161,7 +151,7 @@ def png_uri(image: np.ndarray) -> str:
     data = b"\x89PNG\r\n\x1a\n"
     for name, part in parts:
         data += struct.pack(">I", len(part)) + name + part + struct.pack(">I", zlib.crc32(name + part))
-    return f"data:image/png;base64,{base64.b64encode(data).decode()}"
+    return Image(f"data:image/png;base64,{base64.b64encode(data).decode()}")
 
 
 # ---------------------------------------------------------------- Markdown and JSON
@@ -180,15 +170,17 @@ def _markdown_block(block: Block) -> str:
         return f"    {printable(block)}" if block.startswith("nn ") else _plain(block)
     if isinstance(block, Table):
         return _markdown_table(block.caption, block.headers, block.lines)
-    if isinstance(block, Images):
-        return "\n".join([_plain(block.caption), "", *(f"- ![]({uri}) {_plain(text)}" for text, uri in block.each)])
     return _markdown_table(block.title, *block.table())
 
 
 def _markdown_table(caption: str, headers: Sequence[str], lines: Iterable[Sequence[str]]) -> str:
-    rows = [[_plain(cut_line(field, CELL)) for field in line] for line in (headers, *lines)]
+    rows = [[_markdown_cell(field) for field in line] for line in (headers, *lines)]
     text = "\n".join(f"| {' | '.join(row)} |" for row in [rows[0], ["---"] * len(headers), *rows[1:]])
     return f"{_plain(caption)}\n\n{text}" if caption else text
+
+
+def _markdown_cell(text: str) -> str:
+    return f"![]({text})" if isinstance(text, Image) else _plain(cut_line(text, CELL))
 
 
 def _plain(text: str) -> str:

@@ -3,8 +3,9 @@
 results.py keeps the figures. Each entry of a plan runs in a process of its own: what it needs in memory is its own, and
 whatever ends it ends only it.
 
-A plan's keys are flags, `data` and PLAN_KEYS; a flag may have a list of values, and every combination of
-them is an entry. `parts` holds several such objects, which share the keys beside it:
+A plan's keys are flags, `data` (DATA_KEYS), `name` and `batches`, the most that an epoch has, where a plan measures
+time only; a flag may have a list of values, and every combination of them is an entry. `parts` holds several such
+objects, which share the keys beside it:
 
     {"data": {"clouds": {"rows": 8640, "step": 10}, "form": "table", "horizon": 60},
      "epochs": 3, "batch_number": [100, 1000],
@@ -31,15 +32,12 @@ from pathlib import Path
 import numpy as np
 
 from .. import __version__
-from ..backends import TRAITS, resolve
 from ..data.loading import split_seed_of
-from ..data.records import check_left, network_bytes
 from ..data.source import relative_to
 from ..ds import load, split_rows
 from ..layers import parse
 from ..nn import Network
-from ..nn_aux import DTYPES
-from ..settings.flags import DEFAULTS, FLAGS, settings_of
+from ..settings.flags import BY_NAME, DEFAULTS, settings_of
 from ..settings.values import device_numbers
 from ..terminal import tables
 from ..terminal.config import flag_value, read_config
@@ -57,24 +55,9 @@ STOPPED = {code for signum in (signal.SIGINT, signal.SIGTERM) for code in (-sign
 MOST_RECORDED = 20_000  # batches whose times are noted one by one
 INFERENCE_SECONDS = 0.2  # to measure calls of predict with some number of rows
 MOST_ENTRIES = 100_000  # of a plan
-PLAN_KEYS = {
-    "name": "of the plan, the file's name by default",
-    "data": "the data to learn from: DATA_KEYS",
-    "batches": "the most batches an epoch has, for a plan that measures time only",
-    "parts": "plans that share the keys beside them",
-}
-DATA_KEYS = {
-    "path": "a file, as --dataset; relative to the plan",
-    "test": "a file to find the error on; held-out rows without it",
-    "target": "as --target",
-    "clouds": "a synthetic series: rows, stations, seed, step",
-    "series": "a measured series as CSV, relative to the plan",
-    "stations": "the coordinates of its stations as CSV, relative to the plan",
-    "form": "of a series: table or maps",
-    "wanted": "the station to forecast",
-    "horizon": "seconds ahead (60)",
-    "test_share": "of a series' time, at its end (0.2)",
-}
+DATA_KEYS = (  # datasets/README.md says what they mean
+    "path", "test", "target", "clouds", "series", "stations", "form", "wanted", "horizon", "test_share",
+)  # fmt: skip
 
 
 def sweep(plan: str, results: str, say: Callable[[str], None] | None = None) -> list[dict]:
@@ -292,15 +275,15 @@ def _measure(entry: Entry) -> dict:
 
     It is trained on all rows where there are test data; single batches are timed where that costs nothing.
     """
-    _check_values(entry)
     settings, (of_network, of_training) = entry.settings, flag_names()
+    for name, value in settings.items():
+        if name in BY_NAME and value is not None and value is not False:
+            flag_value(entry.plan, BY_NAME[name], value)
     options = {key: value for key, value in settings.items() if key in of_training}
     batch, epochs = (options.get(key, DEFAULTS[key]) for key in ("batch_number", "epochs"))
     ds, test_ds = load_data(settings["data"], entry.folder)
     if "batches" in settings:
         ds = ds.of_rows(slice(settings["batches"] * batch))
-    backend = resolve(settings.get("backend", "auto"))
-    _check_memory(parse(settings["layers"]), DTYPES.get(settings.get("dtype"), "float32"), batch, ds, backend)
     net = Network(**{"task": ds.task} | {key: value for key, value in settings.items() if key in of_network})
     net.expect_batches(batch)
     if net.traits.times_single_batches:
@@ -325,33 +308,12 @@ def _measure(entry: Entry) -> dict:
         "train_s": result["seconds"],
         "epoch_s": result["seconds"] / result["epochs"],
         **_batch_times(net.engine, times),
-        **{f"infer_{n}_ms": 1e3 * _inference(net, ds.x, n) for n in INFERENCE_ROWS},
+        **{f"infer_{n}_ms": _inference_ms(net, ds.x[np.arange(n) % len(ds.x)]) for n in INFERENCE_ROWS},
         "network_bytes": net.engine.bytes(),
         "peak_bytes": peak if sys.platform == "darwin" else 1024 * peak,
         "loss": result["loss"][-1],
         **_errors(net, ds, test_ds),
     }
-
-
-def _check_values(entry: Entry) -> None:
-    """Raise UsageError for a flag that there is not, or a value that its flag cannot have."""
-    for key in entry.settings:
-        if key not in {*set().union(*flag_names()), "data", "batches"}:
-            raise UsageError(f"--{key}: this version of nn has no such flag")
-    for flag in FLAGS:
-        value = entry.settings.get(flag.name)
-        if value is not None and value is not False:
-            flag_value(entry.plan, flag, value)
-
-
-def _check_memory(layers, dtype: str, batch: int, ds, backend: str) -> None:
-    """Raise NnError where the host's memory cannot hold the training: the system would end the process."""
-    copies, rows = 2, 0  # the network's own, and one on the way from the engine
-    if TRAITS[backend].on_host:
-        copies, rows = copies + 4, 2 * batch  # parameters, gradients, two moments; values and their gradients
-    largest = max(layer.parameters for layer in layers)
-    needed = network_bytes(layers, dtype, copies, rows) + np.dtype(dtype).itemsize * ds.x.size + 8 * largest
-    check_left(needed, "does not fit: the network with its data", "use a smaller one")
 
 
 class _EpochTimes(Callback):
@@ -375,10 +337,8 @@ def _batch_times(engine, epochs: _EpochTimes) -> dict:
     return {"batch_ms": float(np.median(times)), "batch_p95_ms": float(np.percentile(times, 95))}
 
 
-def _inference(net, x, rows: int) -> float:
-    """Return the median seconds of a call of predict for `rows` rows."""
-    some = x[np.arange(rows) % len(x)]
-    return median_seconds(timed(lambda: net.predict(some)), INFERENCE_SECONDS)
+def _inference_ms(net, x) -> float:
+    return 1e3 * median_seconds(timed(lambda: net.predict(x)), INFERENCE_SECONDS)
 
 
 def _errors(net, ds, test_ds) -> dict:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Iterable
 from types import SimpleNamespace
 
 from ..settings.flags import BY_NAME, GONE, MODES, meant
@@ -78,7 +77,9 @@ def apply_config(given: SimpleNamespace) -> None:
                 raise UsageError(f"{path}: {name}: has gone; use {GONE[name]}")
             continue
         if name not in known:
-            raise UsageError(f"{path}: no such flag {name}{_suggestion(name, known)}")
+            close = meant(name, known)
+            cure = f": did you mean {close}?" if close else "; nn --help --all lists all flags"
+            raise UsageError(f"{path}: no such flag {name}{cure}")
         flag = known[name]
         if flag.name in values and values[flag.name] != value:
             raise UsageError(f"{path}: {flag.name} and {flag.alias}: two names of one flag; remove one")
@@ -149,8 +150,3 @@ def flag_value(path: str, flag, value):
         return flag.value(flag.name, text)
     except UsageError as error:
         raise UsageError(f"{path}: {error}") from error
-
-
-def _suggestion(name: str, known: Iterable[str]) -> str:
-    close = meant(name, known)
-    return f": did you mean {close}?" if close else "; nn --help --all lists all flags"

@@ -29,10 +29,6 @@ def say_run(about: str, backend: str, threads: int, dtype: str, seed: int, remar
         say(line)
 
 
-def _values(count: int) -> str:
-    return f"{count} value{'s' * (count > 1)}"
-
-
 def about(ds, rows: str = "rows") -> str:
     """Return a data set in one line: file, shape, classes. rows: the word for its rows."""
     from ..data.source import short_name
@@ -40,7 +36,7 @@ def about(ds, rows: str = "rows") -> str:
     if ds.outputs is None:
         kind = "no targets"
     elif ds.classes is None:
-        kind = f"regression of {', '.join(ds.targets) if ds.targets else _values(ds.outputs)}"
+        kind = f"regression of {', '.join(ds.targets or [f'{ds.outputs} value' + 's' * (ds.outputs > 1)])}"
     else:
         counts = [f"{name} ({count})" for name, count in zip(ds.classes, ds.class_counts(), strict=True)]
         if ds.task == "binary" and ds.classes != ["0", "1"]:

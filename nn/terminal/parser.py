@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Iterator
+from itertools import islice
 from types import SimpleNamespace
 from typing import Annotated
 
@@ -132,7 +133,7 @@ def _read(argv: list[str]) -> Iterator[Read]:
             flag = _KNOWN.get("--" + name[2:].replace("-", "_") if name.startswith("--") else name)
             if flag is not None and flag.alone and not equals:
                 equals, value = "=", flag.alone
-            following = [] if flag is None or flag.value is None or equals or value else [*_next(tokens)]
+            following = [] if flag is None or flag.value is None or equals or value else [*islice(tokens, 1)]
             yield flag, value or "".join(following), [f"{name}{equals}{value}", *following]
 
 
@@ -145,12 +146,6 @@ def _short(token: str) -> list[tuple[str, str, str]]:
             return [*parts, (f"-{letter}", "", token[at + 1 :])]
         parts.append((f"-{letter}", "", ""))
     return parts
-
-
-def _next(tokens: Iterator[str]) -> Iterator[str]:
-    token = next(tokens, None)
-    if token is not None:
-        yield token
 
 
 def _named(read: list[Read]) -> list[Read]:

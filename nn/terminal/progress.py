@@ -24,18 +24,6 @@ def make_progress(about: str, remark: str = "", quiet: bool = False, verbose: bo
     return (Bar if on_terminal(sys.stderr) else Lines)(about, remark, verbose)
 
 
-def _bar_of(*texts: str):
-    """Return a bar of rich behind the first of these texts, the others and the time left behind it."""
-    from rich.console import Console
-    from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
-
-    first, *others = map(TextColumn, texts)
-    left = TimeRemainingColumn(elapsed_when_finished=True)
-    console = Console(file=sys.stderr, highlight=False)
-    # without a second thread beside the training
-    return Progress(first, BarColumn(), *others, left, console=console, auto_refresh=False)
-
-
 def is_told(number: int, count: int, most: int = MOST_LINES) -> bool:
     """Return whether this epoch or candidate (from 1) is among the `most` that get a line, or the last one."""
     return number == count or (number - 1) % -(-count // most) == 0
@@ -110,25 +98,38 @@ class Bar(Lines):
     of each candidate, and if `verbose` those of the epochs."""
 
     tells_candidates = True
-
-    def begin(self, shares):
-        super().begin(shares)
-        self._drawn = 0.0
-        self._bar = _bar_of("candidate {task.fields[number]}/{task.fields[count]}", "{task.fields[loss]}")
-        self._task = self._bar.add_task("", total=1.0, number=1, count=len(shares), loss="")
+    _bar = None
 
     def start(self, info):
         super().start(info)
+        if self._bar is None:
+            self._open()
         if not self._shares:
-            self._rows, self._epochs = info["rows"], info["epochs"]
-            texts = "epoch {task.fields[epoch]}/{task.fields[epochs]}", "{task.fields[loss]}", "{task.fields[speed]}"
-            self._bar = _bar_of(*texts)
-            self._began, self._drawn = time.monotonic(), 0.0
             resumed = info["resumed"]
-            self._before = resumed["epoch"] * self._rows + resumed["row"] if resumed else 0
-            fields = {"epoch": 1, "epochs": self._epochs, "loss": "", "speed": ""}
-            self._task = self._bar.add_task("", total=self._epochs * self._rows, completed=self._before, **fields)
+            self._restart(
+                info["rows"], info["epochs"], resumed["epoch"] + resumed["row"] / info["rows"] if resumed else 0
+            )
+
+    def _open(self) -> None:
+        from rich.console import Console
+        from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
+
+        texts = TextColumn("{task.description}"), TextColumn("{task.fields[told]}")
+        left = TimeRemainingColumn(elapsed_when_finished=True)
+        console = Console(file=sys.stderr, highlight=False)
+        # without a second thread beside the training
+        self._bar = Progress(texts[0], BarColumn(), texts[1], left, console=console, auto_refresh=False)
+        self._task, self._drawn = self._bar.add_task("", total=1.0, told=""), 0.0
         self._bar.start()
+
+    def _restart(self, rows: int, epochs: int, done: float) -> None:
+        """Begin a training of some epochs. done: of them already."""
+        self._rows, self._epochs, self._done, self._began = rows, epochs, done, time.monotonic()
+        self._draw(done / epochs, f"epoch 1/{epochs}", "")
+
+    def _draw(self, share: float, what: str, told: str) -> None:
+        self._drawn = time.monotonic()
+        self._bar.update(self._task, completed=share, description=what, told=told, refresh=True)
 
     def update(self, epoch, rows_done, rows, loss):
         if not self._shares:
@@ -139,7 +140,6 @@ class Bar(Lines):
             super().epoch(epoch, epochs, loss, val_loss, seconds, us_per_batch)
         if self._shares:
             if time.monotonic() - self._drawn >= REDRAW_SECONDS:
-                self._drawn = time.monotonic()
                 self._advance_candidate(min(1.0, epoch / epochs), f"epoch {epoch}, loss {loss:.6g}")
             return
         word = "validation" if self._chosen_by else "held-out"
@@ -147,35 +147,30 @@ class Bar(Lines):
         self._advance(epoch, 1.0, f"loss {loss:.6g}{held_out}")
 
     def _advance(self, epoch: int, share: float, loss: str) -> None:
-        now = time.monotonic()
-        if now - self._drawn < REDRAW_SECONDS and share * epoch < self._epochs:  # epochs can be very short
-            return
-        self._drawn, done = now, (epoch - 1 + share) * self._rows
-        speed = f"{(done - self._before) / (now - self._began):,.0f} rows/s"
-        self._bar.update(self._task, completed=done, epoch=epoch, loss=loss, speed=speed, refresh=True)
+        now, done = time.monotonic(), epoch - 1 + share
+        if now - self._drawn >= REDRAW_SECONDS or done >= self._epochs:  # epochs can be very short
+            speed = f"{(done - self._done) * self._rows / (now - self._began):,.0f} rows/s"
+            self._draw(done / self._epochs, f"epoch {epoch}/{self._epochs}", f"{loss} {speed}")
 
     def refit(self, epochs, rows):
         super().refit(epochs, rows)
         if not self._shares:
-            self._rows, self._epochs, self._before = rows, epochs, 0
-            self._began, self._drawn = time.monotonic(), 0.0
-            self._bar.update(self._task, total=epochs * rows, completed=0, epochs=epochs)
-
-    def close(self):
-        if not self._shares:
-            self._bar.stop()
+            self._restart(rows, epochs, 0)
 
     def ended(self, layers, loss):
         super().ended(layers, loss)
         self._advance_candidate(0.0, loss)
 
-    def end(self):
-        if self._number == len(self._shares):
-            self._advance_candidate(0.0, "")
-        self._bar.stop()
-
     def _advance_candidate(self, share: float, loss: str) -> None:
         """Draw the bar. share: of the candidate at hand that is done."""
         number, count = self._number, len(self._shares)
         done = sum(self._shares[:number]) + (share * self._shares[number] if number < count else 0.0)
-        self._bar.update(self._task, completed=done, number=min(number + 1, count), loss=loss, refresh=True)
+        self._draw(done, f"candidate {min(number + 1, count)}/{count}", loss)
+
+    def close(self):
+        if not self._shares:
+            self.end()
+
+    def end(self):
+        if self._bar is not None:
+            self._bar.stop()

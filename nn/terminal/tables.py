@@ -1,15 +1,13 @@
-"""Tables on stdout: Rich on a terminal, plain in a pipe. First what draws them, then those of results and models."""
+"""Tables on stdout. First what draws them, then those of results and models."""
 
 from __future__ import annotations
 
 import math
 import shlex
-import sys
 from collections.abc import Sequence
 
 from ..nn_aux import METRICS
 from ..utils import LONGEST_LINE, cut_line, listed, printable, show
-from .console import on_terminal
 from .figures import (
     candidates_of,
     class_lines,
@@ -33,44 +31,15 @@ LEAST_CELL = 60  # characters that a cell of a wide table may have
 def table(headers: Sequence[str], rows: Sequence[Sequence[str]], title: str = "", left: int = 1) -> None:
     """Print a table whose lines are not too long; the first `left` columns (words) are left-aligned, the others
     (numbers) right-aligned."""
-    draw = _rich_table if on_terminal(sys.stdout) else _plain_table
     most = max(LEAST_CELL, LONGEST_LINE // len(headers))
-    headers, *rows = [[cut_line(cell, most) for cell in line] for line in (headers, *rows)]
-    draw(headers, rows, cut_line(title), left)
-
-
-def _rich_table(headers, rows, title, left):
-    from rich import box
-    from rich.console import Console
-    from rich.table import Table
-    from rich.text import Text  # file and class names are no markup
-
-    grid = Table(
-        title=Text(title, "bold") if title else None,
-        title_justify="left",
-        box=box.SIMPLE_HEAD,
-        show_header=any(headers),
-    )
-    for number, header in enumerate(headers):
-        grid.add_column(
-            Text(header), justify="left" if number < left else "right", overflow="fold", no_wrap=number >= left
-        )
-    for row in rows:
-        grid.add_row(*map(Text, row))
-    Console(highlight=False).print(grid)
-
-
-def _plain_table(headers, rows, title, left):
-    lines = [headers, *rows] if any(headers) else rows
+    lines = [[cut_line(cell, most) for cell in line] for line in (headers, *rows)]
+    lines = lines if any(headers) else lines[1:]
     widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
     if title:
-        print(title)
+        print(cut_line(title))
     for line in lines:
-        fields = [
-            field.ljust(width) if number < left else field.rjust(width)
-            for number, (field, width) in enumerate(zip(line, widths, strict=True))
-        ]
-        print("  ".join(fields).rstrip())
+        places = enumerate(zip(line, widths, strict=True))
+        print("  ".join(f"{text:{'<' if k < left else '>'}{width}}" for k, (text, width) in places).rstrip())
     print()
 
 

@@ -128,7 +128,7 @@ def train_one(net: Network, ds: Dataset, options: Options, rows: np.ndarray | No
     _prepare(net, ds, options, split)
     with records.within(make_room(net, ds, [training_bytes(net, options.batch_number)])):
         member = Member(net, options, split=split, tells_unknown=is_decided_later(options))
-        run = Run(net, [member], ds, **beside)
+        run = Run(net, [member], ds, options, **beside)
         run.begin()
         check_decision(net, options, member.rows.is_validated)
         run.resume(net.config)
@@ -181,7 +181,9 @@ def train_many(
     with beside_checkpoint(saving.path), first.apart() as apart, records.within(make_room(first, ds, each)):
         for member in members if apart[0].size > 1 or len(apart[1]) > 1 else ():
             member.net.compute_at(apart[1][0])
-        run = Run(first, members, ds, callbacks, stop or StopRequest(), saving, validation_rows, apart)
+        run = Run(
+            first, members, ds, members[0].options, callbacks, stop or StopRequest(), saving, validation_rows, apart
+        )
         run.begin()
         for member in members:
             check_decision(member.net, member.options, member.rows.is_validated)

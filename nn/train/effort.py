@@ -14,7 +14,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from ..backends import Place
+from ..backends import Device
 from ..core import random
 from ..data.dataset import TableRows
 from ..data.encoding import statistics_of
@@ -246,7 +246,7 @@ class Effort:
         engine has timed: what was trained for the model stays as it is."""
         candidate, net, _ = self._first
         net = net.members[0].sibling(net.seed)
-        net.compute_at(Place(net.threads, net.gpus[:1]))
+        net.compute_at(Device(net.threads, net.gpus[:1]))
         of_rows = ("networks", "folds", *OF_VALIDATION, "validation", "calibrate", "threshold")
         settings = {name: value for name, value in self._settings(candidate).items() if name not in of_rows}
         options = options_of(net, self._ds, {**settings, "epochs": 1, "holdout": 0.0})

@@ -4,7 +4,7 @@ of trainings: their settings, which of them are members, the decisions and the m
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, replace
+from dataclasses import replace
 
 import numpy as np
 
@@ -96,7 +96,8 @@ class Ensemble:
             layers = layers_with(net.written_layers, draws) if {"hidden", "dropout"} & {*draws} else None
             members.append(self._member(number, options, layers, draws))
         values = [(n, v) for member in members for n, v in member.options.config().items() if n in SETTINGS]
-        chosen = sorted({*variation.of, *(name for name, value in values if usual.config().get(name) != value)})
+        shared = usual.config()
+        chosen = sorted({*variation.of, *(name for name, value in values if shared.get(name) != value)})
         self._config |= {"vary": self._vary, "chosen": chosen}
         self.options = replace(usual, epochs=max(member.options.epochs for member in members))
         return members
@@ -134,8 +135,12 @@ class Ensemble:
 
     def _check_memory(self) -> None:
         """Raise NnError, which says how many fit, if the networks do not fit the free memory."""
-        each = ((member.net, member.options) for member in self._members)
-        needed = np.cumsum([network_bytes(net.layers, net.dtype, vectors_of(options)) for net, options in each])
+        each = []
+        for net, options in ((member.net, member.options) for member in self._members):
+            vectors = 2 + len(options.moments)  # parameters here and in the engine
+            vectors += (options.monitored is not None) + options.refit  # of the best epoch, those to begin with
+            each.append(network_bytes(net.layers, net.dtype, vectors))
+        needed = np.cumsum(each)
         there = available_memory()
         if there is not None and needed[-1] > there:
             fit = int(np.searchsorted(needed, there, side="right"))
@@ -157,32 +162,25 @@ class Ensemble:
         self._check_memory()
         self._read_as(members[0])
         halving = SuccessiveHalving(options.monitored, [m.options.epochs for m in members]) if self._vary else None
-        run = self._run = Run(net, members, ds, apart=apart, halving=halving, about=self._about(), **beside)
+        about = {"layers": f"{net.spec}, but for {self._vary}"} if self._vary else {}
+        if options.validation == OF_FOLD:  # the rows that are held out otherwise judge the networks
+            about["holdout"] = self._held_out
+        run = self._run = Run(net, members, ds, options, apart=apart, halving=halving, about=about, **beside)
+        run.begin()
+        self._config = {**config_of(net, ds, options), **self._config}
+        facts = self._facts if self._folds else members[0].rows.facts
         try:
-            run.begin()
-            self._config = {**config_of(net, ds, options), **self._config}
-            facts = self._facts if self._folds else members[0].rows.facts
             check_decision(net, options, bool(self._folds) or members[0].rows.is_validated)
             run.resume(self._config)
             run.run()
         finally:
-            if run.has_begun and run.alive():
+            if run.alive():
                 net.describe(**{**facts, "config": self._config})
                 self._combine()
         if self._vary:
             self._choose()
         decided = self._by_folds() if self._folds else decide_by_members(net, options, self._weights())
         return self._result() | decided
-
-    def _about(self) -> dict:
-        """Return what callbacks are told of the run beside the settings of its first network."""
-        varied = f", but for {self._vary}" if self._vary else ""
-        return {
-            **{name: value for name, value in asdict(self.options).items() if name in SETTINGS},
-            "seed": self.net.seed,
-            "layers": f"{self.net.spec}{varied}",
-            **({"holdout": self._held_out} if self.options.validation == OF_FOLD else {}),  # its rows are judged by
-        }
 
     def _read_as(self, member: Member) -> None:
         """Let the network of all networks read data as one of them does; those of folds have rows of their own."""
@@ -257,8 +255,3 @@ class Ensemble:
             status, score = CHOSEN if member in weights else gone, None if member.failed else member.score()
             trials.append({**self._facts_of(member), "score": score, "epochs": member.epochs_done, "status": status})
         return trials
-
-
-def vectors_of(options: Options) -> int:
-    vectors = 2 + len(options.moments)  # parameters here and in the engine
-    return vectors + (options.monitored is not None) + options.refit  # those of the best epoch, those to begin with

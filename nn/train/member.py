@@ -5,8 +5,6 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable, Generator, Iterator
-from dataclasses import asdict
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -68,7 +66,7 @@ class Member:
         self._start = self.engine.get("parameters") if options.refit else None
         self._take_rows(refit=False)
         self._baseline = self.rows.baseline
-        self._validation_count = len(self.rows.judging.rows) if self.monitor else 0
+        self.validation_count = len(self.rows.judging.rows) if self.monitor else 0
         if self.rank_group.size > 1 and net.reference:
             raise UsageError("--reference runs in one process: leave out --distribute")
         if self.rank_group.size > self.rows.count:
@@ -322,28 +320,6 @@ class Member:
         """Return what all its epochs took."""
         return sum(self.at.epoch_seconds) + (sum(self.chosen("epoch_seconds")) if self.at.first else 0.0)
 
-    def info(self) -> dict:
-        """Return the settings of the network's training: see Callback.start."""
-        net = self.net
-        return {
-            **asdict(self.options),
-            "backend": self.engine.describe(),
-            "threads": self.threads,
-            "dtype": net.dtype,
-            "seed": net.seed,
-            "parameters": net.parameter_count,
-            "layers": net.spec,
-            "loss": net.loss,
-            "rows": self.rows.count,
-            "holdout": self.rows.holdout_count,
-            "validation": self._validation_count,
-            "monitor": self.monitor.name if self.monitor else None,
-            "inputs": net.inputs,
-            "encoding": net.encoding,
-            "batches": self.batches,
-            "routes": partial(self.engine.routes, self.options.batch_number),
-        }
-
     def figures(self) -> dict:
         """Return the metrics of `--json` without the decisions after the last epoch."""
         net = self.net
@@ -351,7 +327,7 @@ class Member:
         chosen = {}
         if self.monitor:
             best = self.best_epoch()
-            chosen = {"validation": self._validation_count, "monitor": self.monitor.name, "best_epoch": best}
+            chosen = {"validation": self.validation_count, "monitor": self.monitor.name, "best_epoch": best}
         if self.at.first:
             chosen["refit"] = {"rows": self.rows.count, "loss": self.at.losses}
         if self.rows.weighted:

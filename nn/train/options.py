@@ -81,7 +81,14 @@ def options_of(net: Network, ds: Dataset, settings: dict) -> Options:
     settings = {name: BY_NAME[name].check(value) for name, value in settings.items()}
     if net.reference:
         check_reference(settings)
-    options = Options(**{flag.name: flag.default for flag in _SETTINGS} | _usual(net, ds, settings) | settings)
+        usual = {name: REFERENCE[name] for name in ("optimizer", "weight_decay", "schedule")}
+        usual |= {"scaling": "none", "holdout": 0.0}
+    else:
+        usual = {"scaling": "pixel" if ds.are_images else "standardization"}
+    defaults = {flag.name: flag.default for flag in _SETTINGS}
+    optimizer = OPTIMIZERS[{**defaults, **usual, **settings}["optimizer"]]
+    defaults |= {"learning_rate": optimizer.learning_rate, "weight_decay": optimizer.weight_decay}
+    options = Options(**defaults | usual | settings)
     if options.momentum and not OPTIMIZERS[options.optimizer].takes_momentum:
         takers = " or ".join(name for name, known in OPTIMIZERS.items() if known.takes_momentum)
         raise UsageError(f"--momentum is for --optimizer {takers}, not {options.optimizer}")
@@ -90,17 +97,6 @@ def options_of(net: Network, ds: Dataset, settings: dict) -> Options:
     _check_augment(net, ds, options)
     _check_validation(net, options)
     return options
-
-
-def _usual(net: Network, ds: Dataset, settings: dict) -> dict:
-    """Return the defaults that depend on the network, on the data or on other settings."""
-    if net.reference:
-        usual = {name: REFERENCE[name] for name in ("optimizer", "weight_decay", "schedule")}
-        usual |= {"scaling": "none", "holdout": 0.0}
-    else:
-        usual = {"scaling": "pixel" if ds.are_images else "standardization"}
-    optimizer = OPTIMIZERS[settings.get("optimizer") or usual.get("optimizer") or DEFAULTS["optimizer"]]
-    return {"learning_rate": optimizer.learning_rate, "weight_decay": optimizer.weight_decay, **usual}
 
 
 def _check_augment(net: Network, ds: Dataset, options: Options) -> None:

@@ -101,11 +101,6 @@ class TrainingRows:
         """Return (data, rows) to choose a threshold by, of validation if there are any; see decision.decide_by."""
         return (self.judging if self.is_validated else self.training)[:2]
 
-    @property
-    def rows_by_weight(self) -> float:
-        """Return training rows per weight: turns a loss by rows into one by weights."""
-        return self.count / self.training.weight()
-
     def of_epoch(self, number: int, order, later: bool = False) -> tuple[np.ndarray, int | None]:
         """Return (the rows of an epoch, PackJob.shuffle).
 

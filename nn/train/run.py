@@ -8,12 +8,13 @@ import signal
 import threading
 from collections.abc import Generator, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
+from dataclasses import asdict
 
 import numpy as np
 
-from ..backends import Place
+from ..backends import Device
 from ..backends.engine import Engine
-from ..backends.member import EngineOfPlaces
+from ..backends.member import EngineOfDevices
 from ..cluster import ALONE, RankGroup
 from ..ds import Dataset
 from ..files.checkpoint import DECIDING, Checkpoint, RunFacts, State, data_digest
@@ -22,6 +23,7 @@ from ..utils import Stopped, StopRequest, log
 from ..watch.callbacks import Callback
 from .engines import Ask, Engines, Ranks, numbers_by_layers, stop_all
 from .member import Member, NotFinite
+from .options import Options
 from .rows import ReadValidation, TrainingRows, config_of
 from .search import SuccessiveHalving
 
@@ -31,10 +33,10 @@ POLL_SECONDS = 0.1
 class Run:
     """The training of some networks, an epoch of all at a time; each ends as if it were trained alone.
 
-    net: reads the data as the first member does. apart: what Network.apart yields, among which the networks are shared
-    out; None: a network alone, whose batches its ranks and GPUs share. halving: gives up the worse networks.
-    validation: rows that judge, which the caller has. about: what callbacks are told of the run beside the settings of
-    its first network.
+    net: reads the data as the first member does. options: what the networks share. validation: rows that judge, which
+    the caller has. apart: what Network.apart yields, among which the networks are shared out; None: a network alone,
+    whose batches its ranks and GPUs share. halving: gives up the worse networks. about: `layers` and `holdout` of the
+    run, where they are not those of the first network.
     """
 
     def __init__(
@@ -42,35 +44,36 @@ class Run:
         net: Network,
         members: Sequence[Member],
         ds: Dataset,
+        options: Options,
         callback: Callback,
         stop: StopRequest,
         checkpoint: Checkpoint,
         validation: Dataset | ReadValidation | None = None,
-        apart: tuple[RankGroup, Sequence[Place]] | None = None,
+        apart: tuple[RankGroup, Sequence[Device]] | None = None,
         halving: SuccessiveHalving | None = None,
         about: dict | None = None,
     ):
-        self.members, self.ds, self.callback, self.stop = list(members), ds, callback, stop
+        self.net, self.members, self.ds, self.options = net, list(members), ds, options
+        self.callback, self.stop = callback, stop
         for number, member in enumerate(members):
             member.number = number
         self.checkpoint, self._validation, self._halving = checkpoint, validation, halving
         self.epochs = max(member.options.epochs for member in members)
         if apart is None:
-            self.ranks, self.places, self.engine = Ranks(ALONE, 1, net.dtype), [], net.engine
+            self.ranks, self.devices, self.engine = Ranks(ALONE, 1, net.dtype), [], net.engine
             self.group, self.engines = self.engine.rank_group, None
         else:
-            self.group, self.places = apart
+            self.group, self.devices = apart
             self.ranks = Ranks(self.group, len(members), net.dtype)
             self.engine = self._engine_of(net)
             own = {number: members[number].net for number in self.ranks.own}
-            self.engines = Engines(net, own, self.places, members[0].options.batch_number)
+            self.engines = Engines(net, own, self.devices, members[0].options.batch_number)
         self._is_apart, self._about = apart is not None, about or {}
         self._agreed = stop if self.ranks.size == 1 else StopRequest()  # what the networks stop for
         self._shared: dict[tuple[Network, bool], TrainingRows] = {}  # by the reader, and whether they are of a refit
         self._steps: dict[int, Generator[Ask | None]] = {}
         self._waiting: dict[int, Ask] = {}  # for the next comparison
         self._told, self._tells_refit = [0, 0], False  # epochs, of the refit too
-        self.has_begun = False
 
     # ---- before the first epoch
 
@@ -80,11 +83,10 @@ class Run:
             if self._is_apart:
                 member.net.compute_with(self.ranks.engine_of(number, self.engine, self.engines.get(number)))
             member.begin(self._rows_of, self._agreed, not self._is_apart)
-        self.has_begun = True
 
     def _engine_of(self, reader: Network) -> Engine:
-        """Return what loads the rows that networks share, for all places."""
-        return reader.engine if len(self.places) == 1 else EngineOfPlaces(reader.engine)
+        """Return what loads the rows that networks share, for all devices."""
+        return reader.engine if len(self.devices) == 1 else EngineOfDevices(reader.engine)
 
     def _rows_of(self, member: Member, refit: bool) -> TrainingRows:
         """Return the rows of a network, or of its refit, and tell it what they are; those of one reader are shared."""
@@ -132,17 +134,14 @@ class Run:
             self._save()
             raise
         finally:
-            self._end()
-
-    def _end(self) -> None:
-        self.callback.close()
-        for member in self.members:
-            if self._is_apart:
-                member.net.compute_with(None)
-            if member.rows is not None:
-                member.rows.release()
-        self.engines = None
-        self.checkpoint.finish()
+            self.callback.close()
+            for member in self.members:
+                if self._is_apart:
+                    member.net.compute_with(None)
+                if member.rows is not None:
+                    member.rows.release()
+            self.engines = None
+            self.checkpoint.finish()
 
     def _train(self, worker: ThreadPoolExecutor) -> None:
         """Answer what the networks ask for, all of the same kind at a time, until none asks."""
@@ -233,15 +232,13 @@ class Run:
     def _answer(self, worker: ThreadPoolExecutor, what: str, asks: dict[int, Ask]) -> dict[int, object]:
         """Compute what the networks ask for, each rank its share; signals are answered here meanwhile."""
         own = self.ranks.owned(asks)
-        compute = self.engines.compute if self.engines else self._of_own_engine
-        running = worker.submit(compute, what, own)
+        if self.engines:
+            running = worker.submit(self.engines.compute, what, own)
+        else:  # a network alone: ranks and GPUs may share the batches of its engine
+            running = worker.submit(lambda: [ask.of(self.engine) for ask in own.values()])
         while not self._is_answered(running, own):
             self._show(own)
         return self.ranks.answers(what, asks, running.result())
-
-    def _of_own_engine(self, _what: str, asks: Mapping[int, Ask]) -> list:
-        """Return what a network alone asks for, of its own engine, whose batches ranks and GPUs may share."""
-        return [ask.of(self.engine) for ask in asks.values()]
 
     def _is_answered(self, running: Future, own: dict[int, Ask]) -> bool:
         """Wait a moment; return whether this rank and all others have computed their shares. A signal that one of them
@@ -263,7 +260,8 @@ class Run:
         if done:
             rows = sum(len(ask.job.rows) for ask in asks.values())
             first = self.members[next(iter(asks))]
-            of_epoch, loss = first.epoch_rows(), sum(p.loss for p in progress) / done * first.rows.rows_by_weight
+            rows_by_weight = first.rows.count / first.rows.training.weight()  # turns a loss by rows into one by weights
+            of_epoch, loss = first.epoch_rows(), sum(p.loss for p in progress) / done * rows_by_weight
             self.callback.update(first.at.epoch + 1, done * of_epoch // rows, of_epoch, loss)
 
     # ---- after an epoch
@@ -343,23 +341,35 @@ class Run:
 
     def info(self) -> dict:
         """Return the settings of the run: see Callback.start."""
-        first = self.members[0]
-        info = {**first.info(), "networks": len(self.members), **self._about, "resumed": self._resumed()}
-        if not self._is_apart:
-            return info
-        lines = [pack.describe() for pack in self.engines.packs]
+        net, first, rows = self.net, self.members[0], self.members[0].rows
+        lines = [pack.describe() for pack in self.engines.packs] if self.engines else []
         shared = "".join(lines)
         if len(lines) > 1 or self.ranks.size > 1:  # how many architectures there are, shared out among what
-            count, kinds = len(self.members), len(numbers_by_layers({n: m.net for n, m in enumerate(self.members)}))
-            shares = {"ranks": self.ranks.size, "devices": len(self.places)}
+            count, kinds = len(self.members), len(numbers_by_layers({m.number: m.net for m in self.members}))
+            shares = {"ranks": self.ranks.size, "devices": len(self.devices)}
             shared = f"{count} networks" + (f" of {kinds} architectures" if kinds > 1 else "")
             shared += "".join(f" on {n} {what}" for what, n in shares.items() if n > 1)
+        layers = self._about.get("layers", net.spec)
         return {
-            **info,
+            **asdict(self.options),
+            "backend": self.engine.describe(),
             "threads": self.threads(),
+            "dtype": net.dtype,
+            "seed": net.seed,
+            "networks": len(self.members),
             "parameters": sum(member.net.parameter_count for member in self.members),
-            "layers": f"{shared}: {info['layers']}",
+            "loss": net.loss,
+            "rows": rows.count,
+            "holdout": rows.holdout_count,
+            "validation": first.validation_count,
+            "monitor": first.monitor.name if first.monitor else None,
+            "inputs": net.inputs,
+            "encoding": first.net.encoding,
+            "batches": first.batches,
             "routes": lambda: [*lines, *self.engine.routes(first.options.batch_number)],
+            **self._about,
+            "layers": f"{shared}: {layers}" if shared else layers,
+            "resumed": self._resumed(),
         }
 
     def _resumed(self) -> dict | None:

@@ -45,8 +45,8 @@ from .machine import (
 )
 from .messages import LONGEST_LINE, closest, counted, cut_line, listed, log, os_reason, printable, say, show, told_once
 from .output_files import (
+    AppendedFile,
     alone_in,
-    append_whole,
     atomic_file,
     atomic_write,
     check_writable,
@@ -55,7 +55,6 @@ from .output_files import (
     is_stream,
     locked,
     open_file,
-    open_stream,
     release_locks,
     sha256_file,
     sole_writer,

@@ -178,19 +178,36 @@ def open_stream(path: str | os.PathLike) -> BinaryIO:
     return open(path if number is None else os.dup(number), "wb", buffering=0)
 
 
-def append_whole(file: io.FileIO, data: bytes, size: int | None) -> None:
-    """Write all of the bytes at the end of a file, or none, as on a disk that is full. Raises OSError.
+class AppendedFile:
+    """A file that grows by whole pieces: one that there is no room for, as on a full disk, is not there in part.
 
-    file: unbuffered. size: of the file before, in bytes; None for a pipe or a device, which keeps what it has got.
+    The first piece replaces an older file; a device or a pipe will do, which keeps what it has got. Raises OutputError.
     """
-    try:
-        written = 0
-        while written < len(data):
-            written += file.write(data[written:])
-    except OSError:
-        if size is not None:
-            file.truncate(size)
-        raise
+
+    def __init__(self, path: str | os.PathLike):
+        check_writable(path, stream=True)
+        self._path, self._file, self._size = path, None, 0
+
+    def add(self, data: bytes) -> None:
+        with writing(self._path):
+            if self._file is None and not is_stream(self._path):
+                atomic_write(self._path, data)
+                self._file, self._size = open(self._path, "ab", buffering=0), len(data)  # noqa: SIM115 (see close)
+                return
+            self._file = self._file or open_stream(self._path)
+            try:
+                written = 0
+                while written < len(data):
+                    written += self._file.write(data[written:])
+            except OSError:
+                if not is_stream(self._path):
+                    self._file.truncate(self._size)
+                raise
+            self._size += len(data)
+
+    def close(self) -> None:
+        if self._file is not None:
+            self._file.close()
 
 
 def sha256_file(*paths: str | os.PathLike) -> str:

@@ -5,11 +5,11 @@ from __future__ import annotations
 import csv
 import io
 import math
-from collections.abc import Callable, Iterable
-from inspect import isfunction, signature
+from collections.abc import Iterable
+from functools import partial
 
 from ..nn_aux import SCHEDULES
-from ..utils import OutputError, append_whole, atomic_write, check_writable, is_stream, log, open_stream, writing
+from ..utils import AppendedFile, OutputError, log
 
 
 class Callback:
@@ -58,6 +58,12 @@ class Callbacks(Callback):
         self._callbacks = list(callbacks)
         self.failures: list[OutputError] = []
 
+    def __getattribute__(self, name: str):
+        """Return for an event what tells it to all."""
+        return (
+            partial(self._tell, name) if name in vars(Callback) and name[0] != "_" else super().__getattribute__(name)
+        )
+
     def _tell(self, what: str, *arguments) -> None:
         for callback in list(self._callbacks):
             try:
@@ -66,18 +72,6 @@ class Callbacks(Callback):
                 self._callbacks.remove(callback)
                 self.failures.append(error)
                 log.warning("%s; the training goes on without it", error)
-
-
-def _told(event: Callable) -> Callable:
-    def tell(self, *arguments) -> None:
-        self._tell(event.__name__, *arguments)
-
-    tell.__signature__ = signature(event)
-    return tell
-
-
-for _event in filter(isfunction, vars(Callback).values()):
-    setattr(Callbacks, _event.__name__, _told(_event))
 
 
 class CsvHistory(Callback):
@@ -93,8 +87,7 @@ class CsvHistory(Callback):
     COLUMNS = ("epoch", "loss", "val_loss", "learning_rate", "seconds", "us_per_batch")
 
     def __init__(self, path: str):
-        check_writable(path, stream=True)
-        self._path, self._file, self._size = path, None, 0
+        self._file, self._has_header = AppendedFile(path), False
         self._candidate: list[int] = []  # its number, from 1, where there are several
         self._pending = io.StringIO(newline="")  # lines that wait for the first epoch's end
         self._csv = csv.writer(self._pending, lineterminator="\n")
@@ -104,7 +97,8 @@ class CsvHistory(Callback):
 
     def start(self, info: dict) -> None:
         self._info, self._metric, self._is_refit = info, [], False
-        if self._file is None and not self._pending.tell():
+        if not self._has_header:
+            self._has_header = True
             more = ["val_metric"] if info["monitor"] else []
             self._csv.writerow([*self.COLUMNS, *more, *(["candidate"] if self._candidate else [])])
         done = info["resumed"]["done"] if info["resumed"] else []
@@ -137,32 +131,16 @@ class CsvHistory(Callback):
         self._candidate[0] += 1
 
     def close(self) -> None:
-        if self._file is not None and not self._candidate:
+        if not self._candidate:
             self._file.close()
 
     def end(self) -> None:
-        if self._file is not None:
-            self._file.close()
+        self._file.close()
 
     def _write(self) -> None:
-        lines = self._pending.getvalue().encode()
+        self._file.add(self._pending.getvalue().encode())
         self._pending.seek(0)
         self._pending.truncate()
-        with writing(self._path):
-            if self._file is not None:
-                self._append(lines)
-            elif is_stream(self._path):
-                self._file = open_stream(self._path)
-                self._append(lines)
-            else:
-                atomic_write(self._path, lines)
-                self._file = open(self._path, "ab", buffering=0)  # noqa: SIM115 (closed by `close`)
-                self._size = len(lines)
-
-    def _append(self, lines: bytes) -> None:
-        """Write whole lines, or nothing."""
-        append_whole(self._file, lines, None if is_stream(self._path) else self._size)
-        self._size += len(lines)
 
 
 def learning_rate(info: dict, epoch: int, epochs: int) -> float:

@@ -10,7 +10,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from ..utils import OutputError, UsageError, append_whole, check_writable, needs_package, writing
+from ..utils import AppendedFile, OutputError, UsageError, needs_package, writing
 from .callbacks import Callback, learning_rate
 
 HISTOGRAM_VALUES = 1 << 20  # of a larger weight only every 2nd, 3rd, ... value goes into its histogram
@@ -36,14 +36,14 @@ class TensorBoard(Callback):
         self._logdir, self._net_of, self._candidate = logdir, net, 0
         self._file = self._file_in(logdir)
 
-    def _file_in(self, folder: str) -> _EventFile:
+    def _file_in(self, folder: str) -> AppendedFile:
         try:
             with writing(folder):
                 os.makedirs(folder, exist_ok=True)
         except RecursionError as error:
             raise OutputError(f"{folder}: cannot write: too many folders one in another") from error
         name = f"events.out.tfevents.{time.time():.6f}.{socket.gethostname()}.{os.getpid()}"
-        return _EventFile(os.path.join(folder, name))
+        return AppendedFile(os.path.join(folder, name))
 
     def begin(self, shares: list[float]) -> None:
         self._candidate = 1
@@ -55,7 +55,7 @@ class TensorBoard(Callback):
         if self._candidate:
             self._file = self._file_in(os.path.join(self._logdir, f"candidate{self._candidate}"))
         self._net, self._info, self._metric, self._run = self._net_of(), info, {}, ""
-        self._file.open()
+        self._add(file_version="brain.Event:2")
         self._add_graph()
         self._add_histograms(0)
 
@@ -73,7 +73,7 @@ class TensorBoard(Callback):
         }
         for name, value in scalars.items():
             if value is not None:
-                self._file.add(step=epoch, summary=scalar(self._run + name, value))
+                self._add(step=epoch, summary=scalar(self._run + name, value))
         self._add_histograms(epoch)
 
     def judged(self, epoch: int, metric: str, value: float, is_best: bool) -> None:
@@ -85,6 +85,22 @@ class TensorBoard(Callback):
     def close(self) -> None:
         self._file.close()
 
+    def _add(self, **fields) -> None:
+        """Write an event that has these fields of TensorBoard's Event, at once and whole. Raises OutputError.
+
+        tensorboardX has a writer too, in a thread of its own: where the disk is full that thread ends with a traceback,
+        and the training waits for it for ever.
+        """
+        from tensorboardX.proto.event_pb2 import Event
+        from tensorboardX.record_writer import masked_crc32c
+
+        data = Event(wall_time=time.time(), **fields).SerializeToString()
+        length = struct.pack(
+            "<Q", len(data)
+        )  # of a record of a TFRecord file: length and bytes, each with its checksum
+        checks = [struct.pack("<I", masked_crc32c(part)) for part in (length, data)]
+        self._file.add(length + checks[0] + data + checks[1])
+
     def _add_histograms(self, epoch: int) -> None:
         from tensorboardX.summary import histogram
 
@@ -94,7 +110,7 @@ class TensorBoard(Callback):
         for name, values in self._net.parameters().items():
             every = -(-values.size // HISTOGRAM_VALUES)
             summary = histogram(self._run + name.replace(".", "/"), values.reshape(-1)[::every], EDGES)
-            self._file.add(step=epoch, summary=summary)
+            self._add(step=epoch, summary=summary)
 
     def _add_graph(self) -> None:
         """Write the layers as nodes, each fed by the one before."""
@@ -121,42 +137,4 @@ class TensorBoard(Callback):
             )
         loss = NodeDef(name=f"loss_{self._net.loss}", op="loss", input=[nodes[-1].name])
         graph = GraphDef(node=[*nodes, loss], versions=VersionDef(producer=22))
-        self._file.add(graph_def=graph.SerializeToString())
-
-
-class _EventFile:
-    """A new file of TensorBoard's events, each written at once and whole.
-
-    tensorboardX has a writer too, in a thread of its own: where the disk is full that thread ends with a traceback, and
-    the training waits for it for ever.
-    """
-
-    def __init__(self, path: str):
-        check_writable(path)
-        self._path, self._file, self._size = path, None, 0
-
-    def open(self) -> None:
-        with writing(self._path):
-            self._file = open(self._path, "xb", buffering=0)  # noqa: SIM115 (closed by `close`)
-        self.add(file_version="brain.Event:2")
-
-    def add(self, **fields) -> None:
-        """Write an event that has these fields of TensorBoard's Event. Raises OutputError."""
-        from tensorboardX.proto.event_pb2 import Event
-
-        record = _record(Event(wall_time=time.time(), **fields).SerializeToString())
-        with writing(self._path):
-            append_whole(self._file, record, self._size)
-        self._size += len(record)
-
-    def close(self) -> None:
-        if self._file is not None:
-            self._file.close()
-
-
-def _record(data: bytes) -> bytes:
-    """Return a record of a TFRecord file: length and bytes, each with its checksum."""
-    from tensorboardX.record_writer import masked_crc32c
-
-    length = struct.pack("<Q", len(data))
-    return length + struct.pack("<I", masked_crc32c(length)) + data + struct.pack("<I", masked_crc32c(data))
+        self._add(graph_def=graph.SerializeToString())

@@ -328,7 +328,7 @@ def devices(hosts, there, gpus=()):
     seen, results = threading.local(), [None] * len(hosts)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("nn.backends.cuda.device.device_count", lambda: len(seen.there))
-        patch.setattr("nn.backends.cuda.device.place_of", lambda number: seen.there[number])
+        patch.setattr("nn.backends.cuda.device.address_of", lambda number: seen.there[number])
         patch.setattr("platform.node", lambda: seen.host)
 
         def run(rank_group):

@@ -13,8 +13,6 @@ from support.command_line import environment, succeed
 import nn
 from nn.study import solar
 
-CNN = "1x50x50,conv32k3,conv64k3,maxpool2,dropout0.25,128,dropout0.5,1:relu"
-
 
 @pytest.fixture
 def series():
@@ -182,10 +180,6 @@ def test_the_script_writes_what_nn_trains_on(tmp_path, datasets):
 
 
 # ---------------------------------------------------------------- networks
-
-
-def test_the_convolutional_network_has_the_thesis_s_parameters():
-    assert succeed("--info", "--layers", CNN, "--json").json["parameters"] == 4_352_641
 
 
 def test_a_forecast_is_better_than_persistence(tmp_path, monkeypatch, datasets):

@@ -103,7 +103,7 @@ def test_axes_have_numbers_that_can_be_read(pictures):
     for low, high in ((0.0, 1.0), (-3e-7, 5e-7), (18e6, 21e6), (5.0, 5.0), (-1e30, 1e30)):
         for log in (False, True):
             line = Line("", [max(low, 1e-3 * log), high or 1.0], [0, 1])
-            ticks = chart._Scale.of(Axis(log=log), line.x, 0.0, 400.0).ticks
+            ticks = chart.Scale(Axis(log=log), line.x, 0.0, 400.0).ticks
             places, labels = zip(*ticks, strict=True)
             assert 2 <= len(ticks) <= 12 and len({*labels}) == len(labels)
             assert 0 <= round(min(places)) < round(max(places)) <= 400
@@ -144,7 +144,7 @@ def test_the_page_holds_the_figures(results):
 def test_results_without_a_measurement_make_a_page_without_pictures(folder):
     plan = {"data": {"clouds": {"rows": 200}}, "layers": "50,1", "backend": "nowhere"}
     (folder / "plan.json").write_text(json.dumps(plan))
-    succeed("--sweep", "plan.json", "-o", "r.csv", "--report", "page.html", "-q")
+    succeed("--sweep", "plan.json:0", "-o", "r.csv", "--report", "page.html", "-q")
     assert "backend nowhere: expected auto, seq, omp, cuda or cudnn" in (folder / "page.html").read_text()
     result = run("--plot", "r.csv", "-o", "p")
     assert result.code == 2 and "nothing to draw in r.csv: 1 results, 1 of them failed" in result.err
@@ -153,9 +153,9 @@ def test_results_without_a_measurement_make_a_page_without_pictures(folder):
 def test_a_page_does_not_replace_the_plan_or_the_results(folder):
     plan = '{"data": {"clouds": {"rows": 200}}, "layers": "50,1"}'
     (folder / "plan.json").write_text(plan)
-    for page in ("plan.json", "r.csv"):
+    for page, told in (("plan.json", " is both input and output"), ("r.csv", ": the same file as --")):
         result = run("--sweep", "plan.json", "-o", "r.csv", "--report", page)
-        assert result.code == 2 and f"--report {page} would replace {page}" in result.err
+        assert result.code == 2 and page + told in result.err
     assert (folder / "plan.json").read_text() == plan and not (folder / "r.csv").exists()
 
 
@@ -163,7 +163,8 @@ def test_a_sweep_becomes_pictures_and_a_page(folder):
     data = {"clouds": {"rows": 200, "step": 60}}
     plan = {"data": data, "epochs": 1, "layers": ["50,5,1", "50,9,1"], "backend": "omp"}
     (folder / "plan.json").write_text(json.dumps(plan))
-    succeed("--sweep", "plan.json", "-o", "r.csv", "--report", "page.html", "-q")
+    for index in (0, 1):
+        succeed("--sweep", f"plan.json:{index}", "-o", "r.csv", "--report", "page.html", "-q")
     assert check_alone((folder / "page.html").read_text()).tags.count("svg") >= 3
     files = succeed("--plot", "r.csv", "-o", "pictures", "--report", "again.html").out.split()
     assert files[-1] == "again.html" and "pictures/training-time.svg" in files

@@ -32,7 +32,7 @@ def long_training(folder):
     process.wait()
 
 
-@pytest.mark.parametrize("name, code", [("SIGINT", 130), ("SIGTERM", 143), ("SIGUSR1", 143)])
+@pytest.mark.parametrize("name, code", [("SIGINT", 130), ("SIGTERM", 143), ("SIGUSR1", 143), ("SIGHUP", 143)])
 def test_a_signal_keeps_the_network_as_it_stands_beside_the_old_model(long_training, folder, name, code):
     long_training.send_signal(getattr(signal, name))
     _, err = long_training.communicate(timeout=20)

@@ -6,7 +6,7 @@ import re
 import numpy as np
 import pytest
 from support.command_line import run, succeed, write_numbers, write_three_classes, write_two_classes
-from support.packs import LAYERS, SEED, StopSoon, check_file, data, network, until_ended, vector
+from support.packs import LAYERS, SEED, StopSoon, check_file, data, network, vector
 from support.people import as_csv, people
 
 import nn
@@ -186,11 +186,20 @@ def test_what_is_decided_out_of_fold_is_kept_told_and_used(folder):
 
 
 @pytest.mark.parametrize(
-    ("task", "flags"), [("multiclass", {"threshold": "f1"}), ("regression", {"calibrate": "temperature"})]
-)
-def test_what_does_not_fit_the_task_is_refused_before_training(task, flags):
-    with pytest.raises(UsageError, match="task is"):
-        nn.train(network(task), data(task), folds=FOLDS, stop=StopSoon(0), **flags)
+    ("task", "flags", "expected"),
+    [
+        ("multiclass", {"threshold": "f1"}, "task is"),
+        ("regression", {"calibrate": "temperature"}, "task is"),
+        ("binary", {"folds": 1}, "--folds"),
+        ("binary", {"networks": 2}, "--folds"),
+        *(("binary", {"folds": None, "rows": np.array(rows, int)}, "rows: expected indices")
+          for rows in ([], [3, 3], [-1], [400])),
+        ("binary", {"folds": None, "rows": np.arange(90), "networks": 2}, "those of one network"),
+    ],
+)  # fmt: skip
+def test_what_cannot_be_is_refused_before_training(task, flags, expected):
+    with pytest.raises(UsageError, match=expected):
+        nn.train(network(task), data(task), **{"folds": FOLDS, "stop": StopSoon(0), **flags})
 
 
 # ---------------------------------------------------------------- which rows
@@ -262,35 +271,6 @@ def test_more_folds_than_the_rows_allow_are_refused(y, more, expected):
         fold_rows(ds, np.arange(400), 4, 0)
 
 
-@pytest.mark.parametrize("rows", [[], [3, 3], [-1], [400]])
-def test_rows_that_are_none_are_refused(rows):
-    with pytest.raises(UsageError, match="rows: expected indices"):
-        nn.train(network("binary"), data("binary"), rows=np.array(rows, int))
-
-
-def test_a_training_on_some_rows_that_was_stopped_goes_on(folder):
-    ds, rows, saving = data("binary"), np.arange(20, 300), {"checkpoint": folder / "c.ck", "resume": "auto"}
-
-    def trained(**more):
-        net = network("binary")
-        nn.train(net, ds, rows=rows, epochs=3, validation=0.2, **more)
-        return net
-
-    whole = trained()
-    ended, stops = until_ended(lambda stop: trained(stop=stop, **saving), 3, 4)
-    assert stops and np.array_equal(vector(ended), vector(whole)) and ended.metadata() == whole.metadata()
-    with pytest.raises(UsageError, match="other data"):
-        nn.train(network("binary"), ds, rows=rows[1:], epochs=3, validation=0.2, **saving)
-    with pytest.raises(UsageError, match="those of one network"):
-        nn.train(network("binary"), ds, rows=rows, networks=2)
-
-
-@pytest.mark.parametrize("flags", [{"folds": 1}, {"networks": 2}])
-def test_what_folds_cannot_do_is_refused(flags):
-    with pytest.raises(UsageError, match="--folds"):
-        nn.train(network("binary"), data("binary"), **{"folds": 3, "epochs": 1, **flags})
-
-
 def test_a_summary_leaves_out_what_is_undefined():
     found = summary([{"rows": 3, "f1": 1.0, "mcc": None}, {"rows": 3, "f1": 0.5, "mcc": None}])
     assert found == {"mean": {"f1": 0.75, "mcc": None}, "std": {"f1": pytest.approx(0.5**0.5 / 2), "mcc": None}}
@@ -311,21 +291,31 @@ def test_what_is_undefined_in_several_folds_is_told_once(caplog):
 
 
 @pytest.mark.parametrize("write", [write_two_classes, write_three_classes, write_numbers])
-def test_folds_on_the_command_line(write, folder):
+def test_folds_are_written_and_tested_out_of_fold_where_no_rows_were_held_out(write, folder):
     path, written, model = write(folder / "data.csv"), folder / "predictions.csv", folder / "folds.bin"
     call = ["--train", "--dataset", path, "--folds", FOLDS, "--epochs", 2]
+    test = ["--test", "--model", model]
     told = succeed(*call, "-q", "--json", "-o", written, "--model", model).json
     assert len(told["folds"]) == FOLDS and set(told["mean"]) == set(told["std"]) and told["networks"] == FOLDS
     rows = list(csv.reader(written.open()))
     assert rows[0][:2] == ["row", "fold"] and len(rows) - 1 == sum(f["rows"] for f in told["folds"])
     assert {row[1] for row in rows[1:]} == set(map(str, range(FOLDS)))
     net, ds = Network.of_file(model), nn.load(path)
-    outputs = out_of_fold(net, ds)[2]
     scores = [name for name in rows[0] if name.startswith("score" if net.task != "regression" else "predicted")]
     found = np.array([[float(row[rows[0].index(name)]) for name in scores] for row in rows[1:]])
-    assert np.allclose(found, outputs, rtol=1e-6)
-    told = succeed(*call)
-    assert f"{FOLDS} folds" in told.out and "deviation" in told.out and "no --model" in told.out
+    assert np.allclose(found, out_of_fold(net, ds)[2], rtol=1e-6)
+    assert "out_of_fold" not in succeed(*test, "-q", "--json").json
+    shown = succeed(*call)
+    assert f"{FOLDS} folds" in shown.out and "deviation" in shown.out and "no --model" in shown.out
+    succeed(*call, "--holdout", 0, "--model", model)
+    told = succeed(*test, "-v", "--json", "--intervals").json
+    assert told == figures_out_of_fold(Network.of_file(model), ds, intervals=True, each=True)
+    assert told["rows"] == ds.rows and len(told["members"]) == FOLDS
+    assert "out of fold" in succeed(*test).out
+    assert "out_of_fold" not in succeed(*test, "--dataset", path, "-q", "--json").json
+    assert succeed(*test, "--json", "--intervals", "--verbose", "--memory", "2G").json == told
+    path.write_text(path.read_text() + path.read_text().splitlines()[-1] + "\n")
+    assert run(*test).code == 65
 
 
 @pytest.mark.parametrize(
@@ -349,25 +339,6 @@ def test_rows_that_a_limit_of_the_memory_holds_give_the_same_bytes(more, folder)
     result = run(*call, "--memory", "60M")
     assert result.code == 2 and "--memory 60M: too little for these 3 networks" in result.err
     succeed(*call, "--memory", re.search(r"at least (\d+M) is needed", result.err)[1])
-
-
-@pytest.mark.parametrize("write", [write_two_classes, write_three_classes, write_numbers])
-def test_a_model_of_folds_is_tested_out_of_fold_where_no_rows_were_held_out(write, folder):
-    path, model = write(folder / "data.csv"), folder / "folds.bin"
-    call = ["--train", "--dataset", path, "--folds", FOLDS, "--epochs", 2, "--model", model, "-q"]
-    test = ["--test", "--model", model]
-    succeed(*call)
-    assert "out_of_fold" not in succeed(*test, "-q", "--json").json
-    succeed(*call, "--holdout", 0)
-    told = succeed(*test, "-v", "--json", "--intervals").json
-    net, ds = Network.of_file(model), nn.load(path)
-    assert told == figures_out_of_fold(net, ds, intervals=True, each=True)
-    assert told["rows"] == ds.rows and len(told["members"]) == FOLDS
-    assert "out of fold" in succeed(*test).out
-    assert "out_of_fold" not in succeed(*test, "--dataset", path, "-q", "--json").json
-    assert succeed(*test, "--json", "--intervals", "--verbose", "--memory", "2G").json == told
-    path.write_text(path.read_text() + path.read_text().splitlines()[-1] + "\n")
-    assert run(*test).code == 65
 
 
 def test_train_needs_a_model_or_folds(folder):

@@ -3,10 +3,11 @@
 import numpy as np
 import pytest
 from support.command_line import ONE, succeed
+from support.plain_layers import LOSSES
 
 import nn
+from nn import nn_aux
 from nn.data.splits import split_rows
-from nn.nn_aux import LOSSES
 from nn.train import learned
 from nn.train.effort import Effort
 
@@ -88,20 +89,8 @@ def test_a_network_that_gives_the_same_for_every_row_has_learned_nothing(task, s
 
 def loss_of(name, output, y, weights):
     """Return the loss of the same output for all rows, one row after the other."""
-    total = 0.0
-    for target, weight in zip(y, weights, strict=True):
-        distance = np.abs(output - target)
-        total += (
-            weight
-            * {
-                "mse": lambda d=distance: np.mean(d**2),
-                "mae": lambda d=distance: np.mean(d),
-                "huber": lambda d=distance: np.mean([v * v / 2 if v <= 1 else v - 0.5 for v in d]),
-                "bce": lambda d=distance: -np.mean(np.log(1 - d)),  # 1 - |a - y|: the probability of what is true
-                "ce": lambda t=target: -np.log(output[np.argmax(t)]),
-            }[name]()
-        )
-    return total / sum(weights)
+    each = [LOSSES[name][0](output[None], target[None]) for target in y]
+    return np.average(each, weights=weights)
 
 
 CASES = [("binary", "bce", ""), ("multiclass", "ce", ""), ("regression", "mse", ""), ("regression", "mae", ""),
@@ -130,7 +119,7 @@ def test_the_baseline_is_the_loss_of_what_the_training_rows_tell(task, loss, out
 
 
 def test_every_loss_has_a_baseline():
-    assert {*learned._ROW_LOSSES} == {*LOSSES} and {*learned._SLOPES} <= {*LOSSES}
+    assert {*learned._ROW_LOSSES} == {*nn_aux.LOSSES} and {*learned._SLOPES} <= {*nn_aux.LOSSES}
 
 
 @pytest.mark.parametrize("loss", ["mse", "mae", "huber"])

@@ -214,9 +214,6 @@ def test_a_network_whose_loss_is_no_number_is_left_out(monkeypatch, caplog):
     net, result = together()
     assert [member.seed for member in net.members] == [SEED, SEED + 2] == [m["seed"] for m in result["members"]]
     assert result["networks"] == 2 and "network 1, seed 6, is left out: loss is nan" in caplog.text
-    break_some(monkeypatch, {SEED, SEED + 1, SEED + 2})
-    with pytest.raises(NnError, match="loss is nan"):
-        together()
 
 
 def test_epochs_are_told_once_with_the_mean_losses():

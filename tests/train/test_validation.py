@@ -145,9 +145,6 @@ def test_the_last_rows_in_time_are_held_out_and_those_before_them_validate():
     parts = split_rows(data(times=times), 0.2, 0.25, 0)
     spans = [(times[rows].min(), times[rows].max()) for rows in parts]
     assert spans == [(0, 539), (540, 719), (720, 899)]
-
-
-def test_rows_of_one_time_stay_together():
     parts = split_rows(data(times=np.arange(900) // 100), 0.15, 0.0, 0)
     assert len(parts.holdout) == 100  # not 135, which would divide a time
 

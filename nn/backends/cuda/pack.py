@@ -15,7 +15,7 @@ import numpy as np
 from ...cluster import ALONE
 from ...core.random import STREAM_SHUFFLE
 from ..engine import PackJob
-from ..member import Turns
+from ..member import Turns, check_vector
 from .abi import CONTROL_TYPE, THREADS, update_rule
 from .data import check_numbers
 from .device import cupy
@@ -49,11 +49,6 @@ class CudaPack(Turns):
         with engine.here(f"{count} networks of {engine.size} parameters", "use fewer networks, or smaller layers"):
             self._matrix("parameters")
 
-    @classmethod
-    def suits(cls, engine, purpose: Purpose) -> bool:
-        """Return whether members of an engine may train together by batches of this purpose."""
-        return engine.runs_small(purpose)
-
     def describe(self) -> str:
         with self._engine.here("a network's program"):
             purpose = self._engine.likely_purpose(self._rows)
@@ -75,8 +70,7 @@ class CudaPack(Turns):
 
     def set(self, member: int, what: str, vector: np.ndarray) -> None:
         engine = self._engine
-        if vector.shape != (engine.size,) or vector.dtype != engine.dtype:
-            raise ValueError(f"expected {engine.dtype} {(engine.size,)}, got {vector.dtype} {vector.shape}")
+        check_vector(engine, vector)
         self._check_members([member])
         with engine.here("the parameters"):
             if engine.size:

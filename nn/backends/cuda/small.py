@@ -17,7 +17,7 @@ from ...layers import Layer
 from .abi import MOMENTS, THREADS, UPDATE
 from .device import cupy, processors
 from .program import BYTES, PRELUDE, Program, Purpose, lanes_of, sources, switches
-from .runner import Runner
+from .runner import WholeEpochs
 
 LEAST_SHARED = 48 << 10  # bytes a block may have on any GPU without asking
 ONE_BLOCK_WORK = 60_000  # products of weights and rows; more are worth several blocks
@@ -307,21 +307,14 @@ epoch(const control *where, int64 index, int64 batches)
 """
 
 
-class Small(Runner):
+class Small(WholeEpochs):
     """The kernel, ready to run; see runner.Runner."""
 
     about = "runner Small: whole epochs in one launch, weights in shared memory"
 
     def __init__(self, layers: list[Layer], loss: str, purpose: Purpose, dtype: np.dtype, parameters):
         plan = Plan(layers, loss, purpose, dtype)
-        self.blocks, self.shared_bytes = plan.blocks, plan.bytes
-        program = Program(purpose, partial_sum_values=plan.blocks * plan.parameters if plan.blocks > 1 else 0)
+        sums = plan.blocks * plan.parameters if plan.blocks > 1 else 0
+        program = Program(purpose, partial_sum_values=sums, shared_bytes=plan.bytes)
         super().__init__(program, dtype, parameters, plan.source())
-        self.kernel = self.module.get_function("epoch")
-        self.kernel.max_dynamic_shared_size_bytes = plan.bytes
-
-    def run(self, first: int, batches: int) -> None:
-        if self.blocks > 1:
-            self.arrivals.data.memset_async(0, 4)
-        arguments = (self.control, np.int64(first), np.int64(batches))
-        self.kernel((self.blocks,), (THREADS,), arguments, shared_mem=self.shared_bytes)
+        self.blocks, self.kernel.max_dynamic_shared_size_bytes = plan.blocks, plan.bytes

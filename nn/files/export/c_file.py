@@ -20,7 +20,7 @@ from .columns import are_rounded, class_names, distinct, output_names, predictio
 MOST_PARAMETERS = 10**8  # a compiler takes some hundred bytes of memory for each
 _FRAMES = 768  # bytes of stack for what functions keep beside the values of layers
 _CODE = Path(__file__).with_name("model.c")
-_INTERFACE, _VALUES = (f'#include "example_{part}.h"\n' for part in ("interface", "values"))  # lines of model.c
+_CONSTANTS = "/* ---- constants ---- */\n"  # a line of it
 
 
 def save_c(net, path: str | os.PathLike) -> None:
@@ -70,17 +70,20 @@ class _File:
         self.has = self._parts()
 
     def text(self) -> str:
-        """Return the whole file: model.c with the definitions of this network in the places of an example's."""
+        """Return the whole file: model.c with the definitions of this network."""
         self._add_constants()
         defines = "".join(f"#define HAS_{name} {int(bool(holds))}\n" for name, holds in self.has.items())
-        interface, code = _CODE.read_text(encoding="utf-8").removeprefix(_INTERFACE).split(_VALUES)
-        parts = self._header(), "\n\n", self._interface(), "\n", interface, defines, self.constants.text(), "\n", code
-        return "".join(parts)
+        interface, code = _CODE.read_text(encoding="utf-8").split(_CONSTANTS)
+        parts = self._header(), "\n\n", self._interface(), "\n\n", interface, _CONSTANTS, "\n", defines
+        return "".join([*parts, self.constants.text(), "\n", code])
 
     # ---- parts that a network may have
 
     def _parts(self) -> dict[str, object]:
-        """Return the names of parts, those below HAS_ in model.c, and whether this network has each."""
+        """Return the names of parts, those below HAS_ in model.c, and whether this network has each.
+
+        ROUNDING: training read numbers, but for dates, as nn_real. BYTES: rows are pixels, 0 to 255.
+        """
         net, members = self.net, self.net.members
         layers = [row for member in members for row in computing(member.layers)]
         columns = [column for encoding in self.encodings for column in encoding.columns]

@@ -1,5 +1,3 @@
-#include "example_interface.h"
-
 /* ---- interface: #define NN_HEADER and include this file to get it alone ---- */
 
 #ifdef __cplusplus
@@ -85,8 +83,6 @@ typedef struct {
 } values;
 
 /* ---- constants ---- */
-
-#include "example_values.h"
 
 /* ---- inputs: what the first layer gets of a row ---- */
 
