@@ -69,7 +69,7 @@ def resolve(
 
 
 class Device(NamedTuple):
-    """The device of an engine that computes alone: arguments of `create`. gpus: one or none; threads: of the processor."""
+    """The device of an engine that computes alone: arguments of `create`. threads: of the processor; gpus: 0 or 1."""
 
     threads: int | None = None
     gpus: tuple[int, ...] = ()
