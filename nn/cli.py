@@ -36,6 +36,7 @@ from .utils import (
     interruption,
     is_for_want_of_memory,
     say,
+    signals_held,
     spare_addresses,
     speaking_of_flags,
 )
@@ -179,6 +180,8 @@ def _run(flags: SimpleNamespace) -> None:
     spare_addresses()
     if "numpy" not in sys.modules:  # of which OpenBLAS would end the process, in words of its own
         check_room_to_load(ROOM_FOR_NUMPY)
+        with signals_held():  # its C code tells what a handler raises as a library that is missing
+            import numpy  # noqa: F401
     remarks = vars(flags).pop("remarks")
     mode = next(name for name in MODES if getattr(flags, name))
     if flags.train:

@@ -11,7 +11,8 @@ from .data import loading
 from .data.dataset import NO_CHOICES, Choices, Dataset, Schema, check_trainable
 from .data.scaling import Scaling
 from .data.splits import split_rows
-from .settings.flags import checked_settings
+from .nn_aux import DTYPES
+from .settings.flags import BY_NAME, checked_settings
 
 __all__ = ["Choices", "Dataset", "Scaling", "Schema", "check_trainable", "load", "split_rows"]
 
@@ -54,6 +55,7 @@ def load(
 
     Raises InputNotFound, DataError (naming row and column) and UsageError (target or task that cannot be).
     """
+    dtype = DTYPES[BY_NAME["dtype"].check(dtype)]  # the core has functions for no other
     said = Choices(**checked_settings("load", choices, "load")) if choices else NO_CHOICES
     schema = Schema(task, inputs, outputs, classes, columns, targets, target, dtype, said, plain)
     return loading.load(path, schema, labelled=labelled, memory=memory, y=y)

@@ -28,17 +28,20 @@ LAYOUT = ("target", "separator", "header")  # flags that say how the file at han
 
 
 def unseen_rows(flags, net, model: str, labelled: bool = True):
-    """Return (rows to judge a model by, whether they are out of fold, the word for them): those of --dataset, else
-    those that its training did not see."""
+    """Return (rows to judge a model by, what train.folds.out_of_fold found of them or None, the word for them): those
+    of --dataset, else those that its training did not see."""
     from ..data.loading import held_out, load_for, training_dataset
 
     if flags.dataset:
         given = given_values(flags, LAYOUT)
-        return load_for(net, flags.dataset, **given, labelled=labelled, memory=flags.memory), False, "rows"
+        return load_for(net, flags.dataset, **given, labelled=labelled, memory=flags.memory), None, "rows"
     if "folds" in net.config and not net.holdout:
-        return training_dataset(net, model, force=flags.force, memory=flags.memory), True, "rows, out of fold"
+        from ..train.folds import out_of_fold
+
+        ds = training_dataset(net, model, force=flags.force, memory=flags.memory)
+        return ds, out_of_fold(net, ds), "rows, out of fold"
     ds = held_out(net, model, whole=flags.reference, force=flags.force, memory=flags.memory)
-    return ds, False, "held-out rows" if net.holdout else "rows"
+    return ds, None, "held-out rows" if net.holdout else "rows"
 
 
 def say_run(flags, net, about: str) -> None:

@@ -65,11 +65,10 @@ def plot_command(flags) -> None:
 def _page_of_model(flags):
     """Return the page of a model on --dataset, else on the rows that its training did not see where they are known."""
     from ..pages import model_page
-    from ..train.folds import out_of_fold
 
     flags.model = flags.plot
     net = load_network(flags)
     if not flags.dataset and not (net.dataset and (net.holdout or "folds" in net.config)):
         return model_page.of_model(net, flags.plot)
-    ds, is_out_of_fold, about = unseen_rows(flags, net, flags.plot)
-    return model_page.of_model(net, flags.plot, ds, about, found=out_of_fold(net, ds) if is_out_of_fold else None)
+    ds, found, about = unseen_rows(flags, net, flags.plot)
+    return model_page.of_model(net, flags.plot, ds, about, found=found)

@@ -182,13 +182,11 @@ def _trained(flags, layers, effort: str | None, stop: StopRequest):
             lost[:] = [error]
             return error.result
 
+    if is_chosen:
+        chosen = Effort(ds, effort, keywords(flags, "train"), of_network, callback, checkpoint)
+    options = {**keywords(flags, "train", "several"), "checkpoint": checkpoint, "callback": callback}
     try:
-        if is_chosen:
-            chosen = Effort(ds, effort, keywords(flags, "train"), of_network, callback, checkpoint)
-            net, result = chosen.run(trained)
-        else:
-            options = keywords(flags, "train", "several")
-            result = trained(net, ds, **options, checkpoint=checkpoint, callback=callback)
+        net, result = chosen.run(trained) if is_chosen else (net, trained(net, ds, **options))
     except Stopped as stopped:
         raise _unfinished(flags, chosen.net if is_chosen else net, checkpoint, stopped) from stopped
     if not is_chosen:

@@ -26,21 +26,20 @@ def test_command(flags) -> None:
     from ..data.records import check_answers
     from ..test import test
 
-    ds, is_out_of_fold, about = unseen_rows(flags, net, flags.model)
-    if not is_out_of_fold:
+    ds, found, about = unseen_rows(flags, net, flags.model)
+    if found is None:
         check_answers(net, ds)
     if flags.scaling:
         _fit_scaling(flags, net, ds)
     say_run(flags, net, console.about(ds, about))
-    asked, found = {"threshold": flags.threshold, "intervals": flags.intervals}, None
-    if is_out_of_fold:
-        from ..train.folds import figures_out_of_fold, out_of_fold
-
-        found = out_of_fold(net, ds)
-        result = figures_out_of_fold(net, ds, found, **asked, each=flags.verbose)
-    else:
+    asked = {"threshold": flags.threshold, "intervals": flags.intervals}
+    if found is None:
         result = test(net, ds, **asked)
-    if flags.verbose and len(net.members) > 1 and not is_out_of_fold:
+    else:
+        from ..train.folds import figures_out_of_fold
+
+        result = figures_out_of_fold(net, ds, found, **asked, each=flags.verbose)
+    if flags.verbose and len(net.members) > 1 and found is None:
         result["members"] = [
             {"seed": member.seed, "weight": weight, **test(member, ds, threshold=flags.threshold)}
             for member, weight in zip(net.members, net.member_weights, strict=True)
@@ -101,13 +100,8 @@ def compare_command(flags) -> None:
 
 def _rows_of(flags, net, path: str):
     """Return (rows, their scores where they are out of fold, the word for them)."""
-    from ..train.folds import out_of_fold
-
-    ds, is_out_of_fold, about = unseen_rows(flags, net, path)
-    if not is_out_of_fold:
-        return ds, None, about
-    rows, _, scores = out_of_fold(net, ds)
-    return ds.of_rows(rows), scores, about
+    ds, found, about = unseen_rows(flags, net, path)
+    return (ds, None, about) if found is None else (ds.of_rows(found[0]), found[2], about)
 
 
 def explain_command(flags) -> None:
@@ -118,21 +112,20 @@ def explain_command(flags) -> None:
 
     from ..test.importance import curves, importance
     from ..test.shapley import background_rows
-    from ..train.folds import out_of_fold, unseen_parts
+    from ..train.folds import unseen_parts
 
     background = background_rows(net, flags.background, flags.seed or 0, flags.model) if flags.output else None
-    ds, is_out_of_fold, about = unseen_rows(flags, net, flags.model, labelled=not flags.output)
-    parts = unseen_parts(net, ds) if is_out_of_fold else None
+    ds, found, about = unseen_rows(flags, net, flags.model, labelled=not flags.output)
+    parts = None if found is None else unseen_parts(net, ds)
     say_run(flags, net, console.about(ds, about))
     result: dict = {}
     if ds.y is not None:
-        found = importance(
+        known = importance(
             net, ds, metric_name=flags.monitor, group_columns=flags.group_columns, seed=flags.seed or 0, parts=parts
         )
-        result = {"importance": vars(found), "curves": curves(net, ds.x, found.names)}
-    important = (found, result["curves"]) if result else None
-    known = out_of_fold(net, ds) if flags.report and is_out_of_fold else None
-    write_page(flags, net, ds, about, found=known, important=important)
+        result = {"importance": vars(known), "curves": curves(net, ds.x, known.names)}
+    important = (known, result["curves"]) if result else None
+    write_page(flags, net, ds, about, found=found, important=important)
     if flags.output:
         result |= {"contributions": flags.output, "error": _write_contributions(flags, net, ds.x, background)}
     if flags.json:

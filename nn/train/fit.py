@@ -14,7 +14,6 @@ from ..files.checkpoint import Checkpoint
 from ..files.export.formats import export
 from ..layers import IMAGE_KINDS, Layer, begins_auto, input_shape, parse
 from ..nn import Network
-from ..nn_aux import DTYPES
 from ..settings.flags import REFERENCE, check_reference_layers
 from ..test import test
 from ..test.compare import compared
@@ -81,7 +80,7 @@ def training_data(data, target, described, of_load: dict, of_network: dict) -> D
     are inputs; of_load, of_network: settings. Raises UsageError where the layers do not fit the data."""
     of_load = {
         **of_load,
-        **{name: DTYPES.get(of_network[name], of_network[name]) for name in ("dtype",) if name in of_network},
+        **{name: of_network[name] for name in ("dtype",) if name in of_network},
     }
     if target is not None:
         of_load["target" if isinstance(target, (str, int)) else "y"] = target

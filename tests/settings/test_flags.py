@@ -24,18 +24,8 @@ def test_help_lists_every_flag_and_every_name(monkeypatch):
     text = succeed("--help", "--all").out
     for flag in [*flags.MODES.values(), *flags.FLAGS]:
         assert flag.long in text
-    for names in (
-        nn_aux.ACTIVATIONS,
-        nn_aux.LOSSES,
-        nn_aux.OPTIMIZERS,
-        nn_aux.INITIALIZERS,
-        nn_aux.SCHEDULES,
-        nn_aux.TASKS,
-        nn_aux.SCALINGS,
-        nn_aux.BACKENDS,
-    ):
-        for name in names:
-            assert re.search(rf"\b{name}\b", text), name
+    for name in {*nn_aux.ACTIVATIONS, *(name for flag in flags.FLAGS if flag.value for name in flag.value.names)}:
+        assert re.search(rf"\b{name}\b", text), name
 
 
 def test_help_tells_the_defaults_that_training_has(two, monkeypatch):
@@ -43,19 +33,8 @@ def test_help_tells_the_defaults_that_training_has(two, monkeypatch):
     text = succeed("--help", "--all").out
     succeed(*ONE, "--dataset", "two.csv", "--model", "m.bin")
     config = succeed("--info", "--model", "m.bin", "--json").json["config"]
-    for name in (
-        "epochs",
-        "batch_number",
-        "learning_rate",
-        "momentum",
-        "weight_decay",
-        "holdout",
-        "threshold",
-        "seed",
-        "optimizer",
-        "schedule",
-        "scaling",
-    ):
+    told = {flag.name for flag in flags.FLAGS if flag.default is not None and flag.of in ("train", "network")}
+    for name in sorted(told & config.keys() | {"learning_rate", "weight_decay", "scaling"}):
         value = config[name] if isinstance(config[name], str) else f"{config[name]:g}"
         assert re.search(rf"--{name}\b.*\(([^()]*\b)?{re.escape(value)}\b[^()]*\)", text), name
 
@@ -243,6 +222,12 @@ def test_a_value_from_python_is_checked_as_one_that_is_typed(two, setting, told)
     ds = nn.load("two.csv")
     with pytest.raises(UsageError, match=told):
         nn.train(nn.Network.for_data(ds), ds, **setting)
+
+
+def test_a_type_that_the_core_does_not_compute_with_is_no_type_of_data(two):
+    with pytest.raises(UsageError, match="dtype float16: expected float32, float64 or tf32"):
+        nn.load("two.csv", dtype="float16")
+    assert nn.load("two.csv", dtype="tf32").x.dtype == "float32"
 
 
 @pytest.mark.parametrize(("name", "instead"), flags.GONE.items())

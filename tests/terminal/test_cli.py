@@ -37,9 +37,6 @@ def test_training_tells_its_figures_as_one_json_object(two):
     result = succeed(*ONE, "--dataset", "two.csv", "--model", "m.bin", "--epochs", 3, "--json").json
     assert (result["rows"], result["holdout"], result["epochs"], result["model"]) == (48, 12, 3, "m.bin")
     assert len(result["loss"]) == len(result["val_loss"]) == 3
-
-
-def test_without_a_hold_out_there_is_no_validation_loss(two):
     result = succeed(*ONE, "--dataset", "two.csv", "--model", "m.bin", "--holdout", 0, "--epochs", 1, "--json").json
     assert result["val_loss"] is None
     assert (result["rows"], result["holdout"]) == (60, 0)
@@ -151,12 +148,9 @@ def test_the_last_line_says_what_to_do_next(two, given, step):
     assert step in succeed(*ONE, "--model", "m.bin", "--dataset", "two.csv", *given).out.splitlines()[-1]
 
 
-def test_quiet_training_says_nothing_at_all(two):
-    result = succeed("--train", "--dataset", "two.csv", "--model", "m.bin", "--quiet")
+def test_quiet_training_says_nothing_and_quiet_testing_its_result_only(trained):
+    result = succeed(*ONE, "--dataset", "two.csv", "--model", "n.bin", "--quiet")
     assert (result.out, result.err) == ("", "")
-
-
-def test_quiet_testing_says_its_result_only(trained):
     result = succeed("--test", "--model", trained, "-q")
     assert "precision" in result.out
     assert result.err == ""
