@@ -364,18 +364,16 @@ def large(tmp_path_factory):
 @pytest.mark.skipif(not TELLS, reason="the system does not tell a process's own memory")
 @pytest.mark.parametrize("name, least, memory", [("large.csv", 140e6, 110), ("large.npy", 290e6, 130)])
 def test_memory_stays_within_the_limit(large, name, least, memory):
-    """Training, testing and predicting, also by folds; in memory the table alone would be larger."""
+    """Training and testing, also by folds; in memory the table alone would be larger."""
     data, models, limit = large / name, [large / f"{k}.bin" for k in range(2)], ("--memory", f"{memory}M")
     assert data.stat().st_size > least
     given = ["--train", "--dataset", data, "--layers", "30,8,1", "--batch_number", 500, "--epochs", 1]
     peak = peak_bytes(*given, *limit, "--checkpoint", large / "c.ck", "--model", models[0])
     assert peak <= memory << 20
-    assert peak_bytes(*given, "--model", models[1]) > 1.5 * (memory << 20)
-    assert models[0].read_bytes() == models[1].read_bytes()
     if name == "large.csv":
+        assert peak_bytes(*given, "--model", models[1]) > 1.5 * (memory << 20)
+        assert models[0].read_bytes() == models[1].read_bytes()
         assert peak_bytes("--test", "--model", models[0], *limit) <= memory << 20
-        predict = ["--predict", "--model", models[0], "--dataset", data, "-o", large / "p.csv"]
-        assert peak_bytes(*predict, *limit) <= memory << 20
         more = ["--folds", 3, "--memory", "180M", "--model", models[0]]
         assert peak_bytes(*given, *more) <= 180 << 20
     else:
@@ -385,7 +383,7 @@ def test_memory_stays_within_the_limit(large, name, least, memory):
 @pytest.mark.skipif(not TELLS, reason="the system does not tell a process's own memory")
 def test_predictions_of_many_rows_need_no_more_memory_than_blocks_of_them(folder):
     """Columns of one value are read as float64 first: that is mapped, too."""
-    columns, rows = 40, 400_000
+    columns, rows = 100, 160_000
     line = ",".join(str(i % 10) for i in range(columns)) + ",0.5\n"
     (folder / "few.csv").write_text(line * 500 + line.replace("0.5", "1.5") * 500)
     with open("many.csv", "w") as file:
@@ -396,7 +394,7 @@ def test_predictions_of_many_rows_need_no_more_memory_than_blocks_of_them(folder
         peak_bytes("--predict", "--dataset", f"{data}.csv", "--model", "m.bin", "-o", f"{data}.out", "--memory", LEAST)
         for data in ("few", "many")
     )
-    assert many - few < rows * columns * 4 / 2
+    assert many - few < rows * columns * 4 / 2 and many <= 100 << 20
     assert (folder / "many.out").read_text().count("\n") == rows + 1
 
 
