@@ -272,8 +272,8 @@ class CsvReader:
 
     def __init__(self, head: Head, wanted: Wanted, rows: int | None = None, several: bool = False):
         self.csv, self._memory, self._reads, self._several = ffi.new("struct csv *"), {}, wanted.reads, several
-        self.csv.columns, self._gap_memory = head.width, {}
-        self.csv.gaps = self._gaps = _gaps(wanted.missing, self._gap_memory)
+        self.csv.columns = head.width
+        self.csv.gaps = self._gaps = _gaps(wanted.missing, self._memory)
         self._full_rows, self._rest = 0, b""  # rest: the front of a row whose end is still to come
         self.columns: dict[int, Column] = {}
         self.spans: list[Span] = []
@@ -333,7 +333,11 @@ class CsvReader:
             if result == lib.CSV_NO_ROOM and place not in self._words:
                 self._words[place] = _Words(self._c_words + place, self._reads[place] != "text")
             if result == lib.CSV_FULL:
-                self._make_room()
+                self._full_rows += csv.rows
+                for member, array in self.arrays.items():
+                    self.arrays[member] = array = _with_room(array, self._full_rows + self._block_rows)
+                    _point(csv, self._memory, **{member: array[self._full_rows :]})
+                csv.rows, csv.capacity = 0, self._block_rows
             elif result == lib.CSV_RAGGED or not self._words[place].make_room(csv.length):
                 raise self._failure(result)
             at += csv.used
@@ -342,14 +346,6 @@ class CsvReader:
             raise too_long(self._head.path)
         if len(self._rest) > _LONGEST_ROW and result == lib.CSV_OPEN:
             raise open_quote(self._head.path, csv.row_line)
-
-    def _make_room(self) -> None:
-        csv = self.csv
-        self._full_rows += csv.rows
-        for member, array in self.arrays.items():
-            self.arrays[member] = array = _with_room(array, self._full_rows + self._block_rows)
-            _point(csv, self._memory, **{member: array[self._full_rows :]})
-        csv.rows, csv.capacity = 0, self._block_rows
 
     def taken(self, more: int = 0) -> CsvReader:
         """Let the columns have the rows; the memory of their blocks is given back. more: rows for which there is room

@@ -295,10 +295,6 @@ class Dataset:
         taken = {name: None if values is None else values[rows] for name, values in each.items()}
         return replace(self, x=x, ids=ids, is_part=True, **taken)
 
-    def move_to_file(self) -> None:
-        """Let the inputs lie in a mapped file, where they are many."""
-        self.x = self.x.in_file() if isinstance(self.x, TableRows) else in_file(self.x)
-
     def persistence(self) -> np.ndarray | None:
         """Return the forecast that nothing changes, (rows, outputs) in the targets' units; None if no series."""
         if self.now is None or isinstance(self.x, TableRows):

@@ -54,12 +54,8 @@ def columns_of(frame) -> Opened | None:
     if isinstance(frame, list) and frame and all(isinstance(row, dict) for row in frame):
         names = dict.fromkeys(name for row in frame for name in row)
         return _columns_of_dictionary({name: [row.get(name) for row in frame] for name in names})
-    is_arrow = hasattr(frame, "__arrow_c_stream__") and len(getattr(frame, "shape", (0, 0))) == 2
-    return _columns_of_arrow(frame) if is_arrow else None
-
-
-def _columns_of_arrow(frame) -> Opened:
-    """Return the columns of a frame that offers them as Arrow does."""
+    if not hasattr(frame, "__arrow_c_stream__") or len(getattr(frame, "shape", (0, 0))) != 2:
+        return None
     pa = pyarrow("frames of polars and Arrow")
     try:
         table = pa.table(frame)

@@ -26,15 +26,15 @@ from ..nn import Network
 from ..nn_aux import EFFORTS, TASKS
 from ..settings.flags import BY_NAME, DEFAULTS
 from ..test import figures_of, without_remarks
-from ..utils import Stopped, StopRequest, UsageError, log, told_once
-from ..watch.callbacks import Callback, Callbacks
+from ..utils import Stopped, UsageError, log, told_once
+from ..watch.callbacks import Callback
 from ..watch.observe import Recording
-from .call import train_one
+from .call import train
 from .candidates import (
     JAGGED,
     MANY_FOLDS,
     MANY_ROWS_BATCH,
-    WIDE,
+    WAVES,
     Candidate,
     candidates_for,
     image_candidates,
@@ -51,6 +51,7 @@ from .search import choose
 
 ROWS_A_FOLD = 4
 MANY_CANDIDATES, MOST_UNITS, INPUTS_A_COLUMN, VECTORS = 6, 128, 24, 6  # bounds of what candidates need memory for
+INPUTS_A_DATE = 92
 USUAL_SCALING = "standardization"
 RARE, LEAST_RARE = 0.1, 20  # share of class 1 up to which its threshold is chosen, and the rows of it that this needs
 
@@ -75,7 +76,8 @@ def why_not(ds: Dataset) -> str | None:
 def fits(ds: Dataset) -> bool:
     """Return whether ds.memory has room for the networks; by sizes alone."""
     widest = Network.for_data(ds, JAGGED.layers(ds))
-    parameters = INPUTS_A_COLUMN * ds.inputs * MOST_UNITS + MOST_UNITS**2
+    dates = sum("date" in kind.kind for kind in ds.kinds)
+    parameters = (INPUTS_A_COLUMN * (ds.inputs - dates) + INPUTS_A_DATE * dates) * MOST_UNITS + MOST_UNITS**2
     networks = MANY_FOLDS * MANY_CANDIDATES * VECTORS * parameters * np.dtype(widest.dtype).itemsize
     return program_bytes(widest, MANY_ROWS_BATCH) + networks <= ds.memory
 
@@ -156,7 +158,7 @@ class Effort:
             encode(net, self._ds, statistics, scaling, settings.get("number_embedding"))
             return net
 
-        self._by_share = images or self._ds.rows * row_bytes(network(WIDE)) > random.SHUFFLED_BYTES
+        self._by_share = images or self._ds.rows * row_bytes(network(WAVES)) > random.SHUFFLED_BYTES
         each = [(candidate, network(candidate)) for candidate in self._candidates(rows)]
         costs = [(candidate, net, candidate.operations(net, len(rows))) for candidate, net in each]
         if images:  # the budget has decided how long they are trained
@@ -249,10 +251,10 @@ class Effort:
         net.compute_at(Device(net.threads, net.gpus[:1]))
         of_rows = ("networks", "folds", *OF_VALIDATION, "validation", "calibrate", "threshold")
         settings = {name: value for name, value in self._settings(candidate).items() if name not in of_rows}
-        options = options_of(net, self._ds, {**settings, "epochs": 1, "holdout": 0.0})
-        rows = self._rows()[: batches * options.batch_number]
-        recording = Callbacks([Recording(lambda: net, batches)])
-        train_one(net, self._ds, options, rows, callback=recording, stop=StopRequest(), checkpoint=Checkpoint())
+        rows = self._rows()[: batches * settings["batch_number"]]
+        settings |= {"epochs": 1, "holdout": 0.0, "callback": Recording(lambda: net, batches)}
+        with without_remarks():
+            train(net, self._ds, rows=rows, **settings)
         return net
 
     def _decision(self, net: Network) -> Options:

@@ -329,6 +329,17 @@ def test_a_compiler_leaves_out_what_a_network_does_not_need(folder):
         assert not re.search(rf"\b{absent}", names), absent
 
 
+def test_the_c_files_compile_as_they_stand():
+    """As an editor opens them, and a compiler with the flags that most people give."""
+    require("cc")
+    sources = sorted(CODE.parent.glob("*.c"))
+    assert sources
+    for source in sources:
+        command = ["cc", "-fsyntax-only", "-Wall", "-Wextra", "-Werror", str(source)]
+        done = subprocess.run(command, capture_output=True, text=True)
+        assert (done.returncode, done.stderr) == (0, "")
+
+
 # ---------------------------------------------------------------- speed
 
 
@@ -378,7 +389,8 @@ def test_a_very_long_word_is_refused(folder):
 
 
 def test_every_part_of_the_code_is_decided_on(folder):
-    """Each part that an exported file defines is asked for in the code."""
+    """The example has the definitions that an exported file has; each part is asked for in the code."""
     nn.export(network("4,3"), folder / "m.c")
     asked = set(re.findall(r"HAS_[A-Z0-9_]+", CODE.read_text()))
-    assert set(re.findall(r"^#define (HAS_\w+) [01]\b", (folder / "m.c").read_text(), re.M)) == asked
+    for text in (CODE.with_name("example_values.h").read_text(), (folder / "m.c").read_text()):
+        assert set(re.findall(r"^#define (HAS_\w+) [01]\b", text, re.M)) == asked

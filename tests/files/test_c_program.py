@@ -81,7 +81,7 @@ def test_the_guides_program_refuses_hostile_rows(folder):
 
 def test_quotes_and_hostile_names(folder):
     words = ['a,"b"', "x */ y", "??/", "tab\\there", "Zürich", "1.50", "two\nlines"]
-    names = ['"so, ""said"""', '"/* */ ??/ #include ""math.h"""', "goal"]
+    names = ['"so, ""said"""', '"/* */ ??/ #include ""example_values.h"""', "goal"]
     given = ['yes, ""sure""', "no\\"]
     quoted = [word.replace('"', '""') for word in words]
     rows = [f'"{quoted[k % 7]}",{k % 5},"{given[k % 7 > 2]}"' for k in range(120)]

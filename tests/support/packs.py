@@ -14,14 +14,14 @@ LAYERS = {"binary": "6,12,dropout0.2,1", "multiclass": "6,12,dropout0.2,3", "reg
 BEST = {"binary": "roc_auc", "multiclass": "accuracy", "regression": "rmse"}
 
 
-def data(task, rows=400):
-    rng = np.random.default_rng(1)
+def data(task="binary", rows=400, seed=1, **more):
+    rng = np.random.default_rng(seed)
     x = rng.normal(size=(rows, 6)).astype(np.float32)
     score = x[:, 0] * x[:, 1] + rng.normal(size=rows) / 2
     if task == "regression":
-        return nn.Dataset(x, np.stack([3 * score + 50, x[:, 2]], 1).astype(np.float32), task)
+        return nn.Dataset(x, np.stack([3 * score + 50, x[:, 2]], 1).astype(np.float32), task, **more)
     y = np.digitize(score, [0] if task == "binary" else [-0.5, 0.5]).astype(np.int32)
-    return nn.Dataset(x, y, task, ["a", "b", "c"][: y.max() + 1])
+    return nn.Dataset(x, y, task, ["a", "b", "c"][: y.max() + 1], **more)
 
 
 def network(task, seed=SEED, backend="omp", **options):

@@ -5,6 +5,7 @@ import signal
 
 import numpy as np
 import pytest
+from support import packs
 from support.command_line import ONE, run, succeed
 from support.networks import flattened
 
@@ -16,18 +17,12 @@ from nn.train.options import Monitor
 from nn.utils import DataError, NnError, Stopped, UsageError
 from nn.watch.callbacks import Callback
 
-SPEC = {"binary": "6,30,1", "multiclass": "6,30,3", "regression": "6,30,1"}
+SPEC = {"binary": "6,30,1", "multiclass": "6,30,3", "regression": "6,30,2"}
 EPOCHS = 12
 
 
-def data(task="binary", rows=900, seed=0, **more):
-    rng = np.random.default_rng(seed)
-    x = rng.normal(size=(rows, 6)).astype(np.float32)
-    score = x @ np.array([1.0, -2, 0.5, 0, 1, 0]) + rng.normal(size=rows)
-    if task == "regression":
-        return nn.Dataset(x, (3 * score[:, None] + 50).astype(np.float32), task, **more)
-    y = (score > 0).astype(np.int32) if task == "binary" else np.digitize(score, [-1, 1]).astype(np.int32)
-    return nn.Dataset(x, y, task, ["a", "b", "c"][: y.max() + 1], **more)
+def data(task="binary", rows=900, **more):
+    return packs.data(task, rows, **more)
 
 
 def trained(ds, backend="omp", **flags):
@@ -222,7 +217,7 @@ def test_a_file_of_validation_rows(folder):
     write(folder / "t.csv"), write(folder / "v.csv", 100, seed=5)
     line = "--train", "--dataset", "t.csv", "--model", "m.bin", "--validation", "v.csv", "--epochs", 4, "--json"
     result = succeed(*line, "--history", "h.csv", "--monitor", "roc_auc").json
-    assert result["validation"] == 100 and result["rows"] == 241 and result["best_epoch"] in range(1, 5)
+    assert result["validation"] == 100 and result["rows"] == 240 and result["best_epoch"] in range(1, 5)
     history = (folder / "h.csv").read_text().splitlines()
     assert history[0] == "epoch,loss,val_loss,learning_rate,seconds,us_per_batch,val_metric"
     assert [float(row.split(",")[-1]) for row in history[1:]] == result["val_metric"]
@@ -239,7 +234,7 @@ BAD = [
     (["--validation", "none.csv"], "none.csv"),
     (["--validation", "fold"], "give --folds too"),
     (["--validation", 0.2, "--monitor", "rmse"], "--monitor rmse: does not fit a binary task; choose from loss, "),
-    (["--validation", 0.001], "--validation 0.001: takes none of the 241 rows"),
+    (["--validation", 0.001], "--validation 0.001: takes none of the 240 rows"),
     (["--validation", "other.csv"], "no column f besides the target"),
     (["--validation", "classes.csv"], 'found class "maybe"'),
     (["--validation", "classes.csv", "--refit"], "give --validation SHARE, not classes.csv"),

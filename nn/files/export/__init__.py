@@ -8,7 +8,8 @@
     c_file.py        .c: one file of C99 for the same, its comment in front, and layers as structs
     c_text.py        constants as C
     c_inputs.py      columns, and the words that they may hold, as structs
-    model.c          the C file of every network: interface, types, predictions; c_file.py adds its definitions
+    model.c          the C file of every network: interface, types, predictions; the definitions of an example, which it
+                     includes (example_interface.h, example_values.h), give way to those of the network
 
 A network is given whole (nn.Network); only its parameters, layers and facts are read, and no engine is made.
 

@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 
 from ...data.column import GAPS
+from ...data.encoding import PARTS
 from ...data.kinds import split_names
 from ...layers import Layer, input_shape
 from ...nn_aux import ACTIVATIONS
@@ -20,7 +21,7 @@ from .columns import are_rounded, class_names, distinct, output_names, predictio
 MOST_PARAMETERS = 10**8  # a compiler takes some hundred bytes of memory for each
 _FRAMES = 768  # bytes of stack for what functions keep beside the values of layers
 _CODE = Path(__file__).with_name("model.c")
-_CONSTANTS = "/* ---- constants ---- */\n"  # a line of it
+_INTERFACE, _VALUES = (f'#include "example_{part}.h"\n' for part in ("interface", "values"))  # lines of model.c
 
 
 def save_c(net, path: str | os.PathLike) -> None:
@@ -70,20 +71,17 @@ class _File:
         self.has = self._parts()
 
     def text(self) -> str:
-        """Return the whole file: model.c with the definitions of this network."""
+        """Return the whole file: model.c with the definitions of this network in the places of an example's."""
         self._add_constants()
         defines = "".join(f"#define HAS_{name} {int(bool(holds))}\n" for name, holds in self.has.items())
-        interface, code = _CODE.read_text(encoding="utf-8").split(_CONSTANTS)
-        parts = self._header(), "\n\n", self._interface(), "\n\n", interface, _CONSTANTS, "\n", defines
-        return "".join([*parts, self.constants.text(), "\n", code])
+        interface, code = _CODE.read_text(encoding="utf-8").removeprefix(_INTERFACE).split(_VALUES)
+        parts = self._header(), "\n\n", self._interface(), "\n", interface, defines, self.constants.text(), "\n", code
+        return "".join(parts)
 
     # ---- parts that a network may have
 
     def _parts(self) -> dict[str, object]:
-        """Return the names of parts, those below HAS_ in model.c, and whether this network has each.
-
-        ROUNDING: training read numbers, but for dates, as nn_real. BYTES: rows are pixels, 0 to 255.
-        """
+        """Return the names of parts, those below HAS_ in model.c, and whether this network has each."""
         net, members = self.net, self.net.members
         layers = [row for member in members for row in computing(member.layers)]
         columns = [column for encoding in self.encodings for column in encoding.columns]
@@ -96,6 +94,7 @@ class _File:
             "BYTES": any(member.scaling.kind == "pixel" for member in members if member.encoding is None),
             "WORDS": any(self.vocabularies),
             "CYCLES": inputs & {"YEAR", "WEEK", "DAY"},
+            "PARTS": inputs & {part.upper() for part in PARTS},
             "WAVES": any(column.waves for column in columns),
             "IMAGES": {kind for kind, _, _, _ in layers} & set(OF_IMAGES),
             "TEMPERATURE": any(one.temperature != 1 for one in [net, *members]),

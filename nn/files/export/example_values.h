@@ -1,0 +1,41 @@
+/* Definitions of an example, so that model.c can be opened and compiled; --export puts those of its model here. HAS_:
+ * whether a model has such a part; a compiler leaves out what is below if (HAS_X) where that is 0. */
+
+#define HAS_FLOAT64 0
+#define HAS_GAPS 1
+#define HAS_ROUNDING 1                          /* training read numbers, but for dates, as nn_real */
+#define HAS_BYTES 1                             /* rows are pixels, 0 to 255 */
+#define HAS_WORDS 1
+#define HAS_CYCLES 1
+#define HAS_PARTS 1
+#define HAS_WAVES 1
+#define HAS_IMAGES 1
+#define HAS_TEMPERATURE 1
+#define HAS_SIGMOID 1
+#define HAS_TANH 1
+#define HAS_RELU 1
+#define HAS_LRELU 1
+#define HAS_SOFTPLUS 1
+#define HAS_SILU 1
+#define HAS_GELU 1
+#define HAS_SELU 1
+#define HAS_SOFTMAX 1
+
+enum { WIDEST_X = 3, WIDEST_SPARE = 1 };        /* values between layers */
+enum { PIXELS = 1 };                            /* that share a scale */
+enum { NETWORKS = 1 };
+static const double TEMPERATURE = 1.0;          /* of the mean */
+
+static const char *const gaps[2] = {"", "NA"};
+static const char *const words_1[2] = {"blue", "red"};
+static const vocabulary vocabularies[2] = {{NULL, 0, 0}, {words_1, 2, 0}};
+static const char *const class_names[2] = {"no", "yes"};
+
+static const nn_slot slots_1[4] = {0, 1, 2, 2};
+static const row_input inputs[2] = {
+    {NUMBER, 0, 0, 0, 0, 0, 0, 40.0, 9.0, 41.0, NULL, NULL, NULL, NULL},
+    {ONEHOT, 1, 0, 0, 0, 2, 0, 0.0, 0.0, 0.0, NULL, NULL, slots_1, NULL},
+};
+static const nn_real weight_0[3] = {0.5f, -1.0f, 1.0f}, bias_0[1] = {0.25f};
+static const layer layers[1] = {{DENSE, SIGMOID, 3, 1, {3, 1, 1}, {1, 1, 1}, 0, 0, 0, 0, weight_0, bias_0}};
+static const network networks[1] = {{1.0, 1.0, NULL, NULL, NULL, NULL, NULL, NULL, inputs, layers, 2, 1}};
