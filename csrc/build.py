@@ -185,15 +185,14 @@ def public_header():
 
 def make_seq():
     """The plain kernels: one thread, sums in index order, no fused multiply-add."""
-    others = [h for h in ["csv.h", "columns.h"] if (CSRC / h).exists()]
     cores = [write_if_changed(f"seq_{s}.c", core_source(real, s, 0)) for s, real in REALS.items()]
     return extension(
         "_seq",
-        public_header() + "".join(f'#include "{h}"\n' for h in others),
-        [*cores, *relative("common.c", "random.c", "seq/isa.c", *(h.replace(".h", ".c") for h in others))],
+        public_header() + '#include "csv.h"\n',
+        [*cores, *relative("common.c", "random.c", "seq/isa.c", "csv.c")],
         PLAIN_FLAGS,
         [],
-        extra_headers=others,
+        extra_headers=["csv.h"],
     )
 
 

@@ -31,31 +31,6 @@ void nn_free(void *pointer)
     free(pointer);
 }
 
-/* The last block of memory that was given back, for the next caller: fresh pages cost a product of 512 rows a tenth of
- * its time. */
-typedef struct {
-    _Alignas(ALIGNMENT) int64_t bytes;
-} loan;
-static loan *kept;
-
-void *nn_borrow(int64_t bytes)
-{
-    loan *l = __atomic_exchange_n(&kept, NULL, __ATOMIC_ACQUIRE);
-    if (!l || l->bytes < bytes) {
-        nn_free(l);
-        l = nn_alloc((int64_t)sizeof *l + bytes);
-        if (!l)
-            return NULL;
-        l->bytes = bytes;
-    }
-    return l + 1;
-}
-
-void nn_give_back(void *borrowed)
-{
-    nn_free(__atomic_exchange_n(&kept, (loan *)borrowed - 1, __ATOMIC_ACQ_REL));
-}
-
 double nn_seconds(void)
 {
     struct timespec now;

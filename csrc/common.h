@@ -71,6 +71,4 @@ void nn_end(int threads);
 
 double nn_seconds(void);                /* a clock that only goes forward */
 void *nn_alloc(int64_t bytes);          /* aligned, zeroed; NULL when memory runs out */
-void *nn_borrow(int64_t bytes);         /* aligned, holding anything; NULL when memory runs out */
-void nn_give_back(void *borrowed);
 #endif

@@ -175,10 +175,11 @@ static int64_t embedding_workspace(const nn_layer *spec, int64_t n, int threads)
 #endif
 
 /* Adds a row's part to the sums [first, last) of the tables. */
-static inline void add_row(gradient_sum *sums, const layer *l, const real *dz, const real *x, int64_t first,
-                           int64_t last)
+static inline void add_row(gradient_sum *sums, const layer *l, const real *dz, const real *out, const real *x,
+                           int64_t first, int64_t last)
 {
     int64_t table = 0;
+    (void)out;
     for (int64_t k = 0; k < l->inputs; k++) {
         const nn_column *c = &l->spec.columns[k];
         int64_t code = c->kind == NN_COLUMN_EMBEDDING ? code_of(x[k], c) : -1, at = table + code * c->width;
@@ -203,42 +204,31 @@ static inline void add_waves(gradient_sum *sums, const layer *l, const real *dz,
     }
 }
 
-static void table_gradient(layer *l, const real *dz, const real *x, const batch *b)
-{
-    int64_t first, last;
-    gradient_sum *sums = table_sums(l);
-    thread_share(b->team, all_table_values(&l->spec), ALIGNMENT, &first, &last);
-    if (first == last)
-        return;
-    memset(sums + first, 0, (size_t)(last - first) * sizeof *sums);
-    for (int64_t r = 0; r < b->n; r++)
-        add_row(sums, l, dz + r * row_stride(l->outputs), x + r * row_stride(l->inputs), first, last);
-#ifndef NN_FAST
-    for (int64_t i = first; i < last; i++)
-        l->dw[i] = (real)sums[i];
-#endif
-}
-
-static void wave_gradient(layer *l, const real *dz, const real *x, const batch *b)
+/* to[n] = a thread's share of the gradients that `add` adds up in `sums`. */
+static inline void sum_of_rows(real *to, gradient_sum *sums, int64_t n,
+                               void (*add)(gradient_sum *, const layer *, const real *, const real *, const real *,
+                                           int64_t, int64_t),
+                               const layer *l, const real *dz, const real *x, const batch *b)
 {
     int64_t first, last, stride = row_stride(l->outputs);
-    gradient_sum *sums = wave_sums(l);
-    thread_share(b->team, all_waves(&l->spec), ALIGNMENT / (int64_t)sizeof(real), &first, &last);
+    thread_share(b->team, n, ALIGNMENT / (int64_t)sizeof(real), &first, &last);
     if (first == last)
         return;
     memset(sums + first, 0, (size_t)(last - first) * sizeof *sums);
     for (int64_t r = 0; r < b->n; r++)
-        add_waves(sums, l, dz + r * stride, l->out + r * stride, x + r * row_stride(l->inputs), first, last);
-#ifndef NN_FAST
+        add(sums, l, dz + r * stride, l->out + r * stride, x + r * row_stride(l->inputs), first, last);
+#ifdef NN_FAST
+    (void)to;                           /* sums */
+#else
     for (int64_t i = first; i < last; i++)
-        l->db[i] = (real)sums[i];
+        to[i] = (real)sums[i];
 #endif
 }
 
 static int embedding_gradient(layer *l, const real *dz, const real *x, const batch *b)
 {
-    table_gradient(l, dz, x, b);
-    wave_gradient(l, dz, x, b);
+    sum_of_rows(l->dw, table_sums(l), all_table_values(&l->spec), add_row, l, dz, x, b);
+    sum_of_rows(l->db, wave_sums(l), all_waves(&l->spec), add_waves, l, dz, x, b);
     return 0;
 }
 

@@ -115,25 +115,19 @@ static real *whole_vector(nn_net *net, nn_vector what)
     NOT_REACHED;
 }
 
-static void import_vector(const nn_net *net, real *to, const real *from)
+/* Between the caller's layout of a vector and the core's: into the core's, or out of it. */
+static void copy_vector(const nn_net *net, real *to, const real *from, int out)
 {
     for (int i = 0; i < net->count; i++) {
         const layer *l = &net->layers[i];
         if (!has_parameters(l))
             continue;
-        l->kind->parameters.import(l, to + l->weight_at, from + l->spec.weight);
-        memcpy(to + l->bias_at, from + l->spec.bias, (size_t)biases_of(l) * sizeof(real));
-    }
-}
-
-static void export_vector(const nn_net *net, real *to, const real *from)
-{
-    for (int i = 0; i < net->count; i++) {
-        const layer *l = &net->layers[i];
-        if (!has_parameters(l))
-            continue;
-        l->kind->parameters.export(l, to + l->spec.weight, from + l->weight_at);
-        memcpy(to + l->spec.bias, from + l->bias_at, (size_t)biases_of(l) * sizeof(real));
+        int64_t bias_to = out ? l->spec.bias : l->bias_at, bias_from = out ? l->bias_at : l->spec.bias;
+        if (out)
+            l->kind->parameters.export(l, to + l->spec.weight, from + l->weight_at);
+        else
+            l->kind->parameters.import(l, to + l->weight_at, from + l->spec.weight);
+        memcpy(to + bias_to, from + bias_from, (size_t)biases_of(l) * sizeof(real));
     }
 }
 
@@ -141,7 +135,7 @@ int FN(net_set)(nn_net *net, nn_vector what, const real *from)
 {
     real *to = whole_vector(net, what);
     if (to)
-        import_vector(net, to, from);
+        copy_vector(net, to, from, 0);
     return to ? 0 : -1;
 }
 
@@ -149,7 +143,7 @@ int FN(net_get)(nn_net *net, nn_vector what, real *to)
 {
     const real *from = whole_vector(net, what);
     if (from)
-        export_vector(net, to, from);
+        copy_vector(net, to, from, 1);
     return from ? 0 : -1;
 }
 

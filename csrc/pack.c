@@ -105,22 +105,17 @@ int64_t FN(pack_bytes)(const nn_pack *pack)
 
 /* ---- members one by one ---- */
 
-/* The first worker's network with the member's vectors, `what` among them; NULL when memory runs out. */
-static nn_net *open_member(nn_pack *pack, int number, nn_vector what)
+/* The first worker's network with the member's vectors, until give_back_member. */
+static nn_net *open_member(nn_pack *pack, int number)
 {
     nn_net *net = pack->workers[0].net;
     take_member(net, &pack->own[number]);
-    if (!need_moments(net, what == NN_MOMENT1, what == NN_MOMENT2) && (what != NN_KEPT || !need_kept(net)))
-        return net;
-    give_back_member(net, &pack->own[number]);
-    return NULL;
+    return net;
 }
 
 int FN(pack_set)(nn_pack *pack, int member, nn_vector what, const real *values)
 {
-    nn_net *net = open_member(pack, member, what);
-    if (!net)
-        return -1;
+    nn_net *net = open_member(pack, member);
     int failed = FN(net_set)(net, what, values);
     give_back_member(net, &pack->own[member]);
     return failed;
@@ -128,9 +123,7 @@ int FN(pack_set)(nn_pack *pack, int member, nn_vector what, const real *values)
 
 int FN(pack_get)(nn_pack *pack, int member, nn_vector what, real *values)
 {
-    nn_net *net = open_member(pack, member, what);
-    if (!net)
-        return -1;
+    nn_net *net = open_member(pack, member);
     int failed = FN(net_get)(net, what, values);
     give_back_member(net, &pack->own[member]);
     return failed;
@@ -138,9 +131,7 @@ int FN(pack_get)(nn_pack *pack, int member, nn_vector what, real *values)
 
 int FN(pack_keep)(nn_pack *pack, int member)
 {
-    nn_net *net = open_member(pack, member, NN_KEPT);
-    if (!net)
-        return -1;
+    nn_net *net = open_member(pack, member);
     int failed = FN(net_keep)(net);
     give_back_member(net, &pack->own[member]);
     return failed;

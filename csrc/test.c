@@ -25,26 +25,6 @@ static const real *rows_in_place(const nn_net *net, const nn_data *data, const i
 /* With fewer rows a thread, all threads predict together: large weights are then read only once. */
 enum { LEAST_ALONE = 32 };
 
-/* Rows of one thread that no thread has taken yet. */
-typedef struct {
-    int64_t next, end;
-} rows_left;
-
-/* Takes up to *n rows for a thread: its own rows first, which are in its caches if it had them last time, then other
- * threads' rows. Returns the first row, or -1 when none are left. */
-static int64_t take_next(rows_left *shares, int threads, int id, int64_t *n)
-{
-    for (int i = 0; i < threads; i++) {
-        rows_left *share = &shares[(id + i) % threads];
-        int64_t at = __atomic_fetch_add(&share->next, *n, __ATOMIC_RELAXED);
-        if (at < share->end) {
-            *n = min_i64(*n, share->end - at);
-            return at;
-        }
-    }
-    return -1;
-}
-
 /* A prediction in which each thread takes whole rows through all layers. */
 typedef struct {
     const nn_data *data;
@@ -75,32 +55,28 @@ static void predict_alone(nn_net *net, real *out, const nn_data *data, const int
 {
     const prediction p = {data, rows, rows_in_place(net, data, rows), out};
     const int64_t size = rows_at_a_time(net, threads);
-    rows_left shares[threads];
-    for (int t = 0; t < threads; t++)
-        thread_share((thread_team){t, threads, NULL}, n, 1, &shares[t].next, &shares[t].end);
+    int64_t next = 0;
     #pragma omp parallel num_threads(threads)
     {
         thread_team here = nn_this_team(NULL);
         layer layers[net->count];
         nn_net own = rows_of_net(net, layers, here.id * size, NULL);
-        for (int64_t at, count = size; (at = take_next(shares, threads, here.id, &count)) >= 0; count = size) {
-            batch b = {.team = {0, 1, NULL}, .n = count, .scratch = scratch_of(net, here)};
+        for (int64_t at; (at = __atomic_fetch_add(&next, size, __ATOMIC_RELAXED)) < n;) {
+            batch b = {.team = {0, 1, NULL}, .n = min_i64(size, n - at), .scratch = scratch_of(net, here)};
             predict_rows(&p, &own, at, &b);
         }
     }
 }
 
-void FN(net_predict)(nn_net *net, real *out, const nn_data *data, const int64_t *rows, int64_t n)
+/* All rows, batch by batch, by all threads: out (n, outputs) or, where that is NULL, the sum of their losses behind the
+ * activation of the last layer, which is its own no longer. */
+static double predict_together(nn_net *net, real *out, const nn_data *data, const int64_t *rows, int64_t n, int threads,
+                               nn_activation activation)
 {
     const layer *output = last_layer(net);
-    int64_t outputs = output->outputs, together = min_i64(n, net->batch);
-    int threads = nn_begin(forward_threads(net, together), 1);
-    if (rows_stand_alone(net) && together >= LEAST_ALONE * threads) {
-        predict_alone(net, out, data, rows, n, threads);
-        nn_end(threads);
-        return;
-    }
+    double loss = 0;
     thread_barrier barrier = {0};
+    (void)threads;                      /* of a build without OpenMP */
     #pragma omp parallel num_threads(threads)
     {
         thread_team here = nn_this_team(&barrier);
@@ -108,13 +84,28 @@ void FN(net_predict)(nn_net *net, real *out, const nn_data *data, const int64_t 
             batch b = {
                 .team = here, .thread = here.id, .n = min_i64(net->batch, n - done), .scratch = scratch_of(net, here),
             };
-            gather(net, data, rows ? rows + done : NULL, done, (next_rows){NULL, 0}, 0, &b);
+            gather(net, data, rows ? rows + done : NULL, done, (next_rows){NULL, 0}, !out, &b);
             feedforward(net, &b);
-            if (here.id == 0)
-                take_images(out + done * outputs, output->out, b.n, output->spec.out);
+            if (!out)
+                loss_of_batch(net, data, rows + done, &b, activation);
+            else if (here.id == 0)
+                take_images(out + done * output->outputs, output->out, b.n, output->spec.out);
+            for (int64_t r = 0; !out && here.id == 0 && r < b.n; r++)
+                loss += net->buffers.row_loss[r];
             barrier_wait(here);
         }
     }
+    return loss;
+}
+
+void FN(net_predict)(nn_net *net, real *out, const nn_data *data, const int64_t *rows, int64_t n)
+{
+    int64_t together = min_i64(n, net->batch);
+    int threads = nn_begin(forward_threads(net, together), 1);
+    if (rows_stand_alone(net) && together >= LEAST_ALONE * threads)
+        predict_alone(net, out, data, rows, n, threads);
+    else
+        predict_together(net, out, data, rows, n, threads, NN_LINEAR);
     nn_end(threads);
 }
 
@@ -122,25 +113,10 @@ double FN(net_loss)(nn_net *net, const nn_data *data, const int64_t *rows, int64
 {
     layer *output = last_layer(net);
     nn_activation activation = output->spec.activation;
-    double loss = 0, weight = weight_of(data, rows, n);
+    double weight = weight_of(data, rows, n);
     int threads = nn_begin(forward_threads(net, min_i64(n, net->batch)), 1);
     output->spec.activation = NN_LINEAR;        /* the loss applies it */
-    thread_barrier barrier = {0};
-    #pragma omp parallel num_threads(threads)
-    {
-        thread_team here = nn_this_team(&barrier);
-        for (int64_t done = 0; done < n; done += net->batch) {
-            batch b = {
-                .team = here, .thread = here.id, .n = min_i64(net->batch, n - done), .scratch = scratch_of(net, here),
-            };
-            gather(net, data, rows + done, 0, (next_rows){NULL, 0}, 1, &b);
-            feedforward(net, &b);
-            loss_of_batch(net, data, rows + done, &b, activation);
-            for (int64_t r = 0; here.id == 0 && r < b.n; r++)
-                loss += net->buffers.row_loss[r];
-            barrier_wait(here);
-        }
-    }
+    double loss = predict_together(net, NULL, data, rows, n, threads, activation);
     nn_end(threads);
     output->spec.activation = activation;
     return weight > 0 ? loss / weight : 0;

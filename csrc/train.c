@@ -279,7 +279,7 @@ int FN(net_gradients)(nn_net *net, double *loss, real *grads, real *dx, const re
         sum += net->buffers.row_loss[r];
     *loss = sum / (double)n;
     if (grads) {
-        export_vector(net, grads, net->gradients);
+        copy_vector(net, grads, net->gradients, 1);
         scale_to_mean(grads, net->size, n);
     }
     if (dx) {

@@ -67,7 +67,7 @@ static int64_t partial_sum_size(const pass *p)
 {
     if (p->algorithm == PLANES)
         return whole_lines(planes_partial_sum(&p->geometry));
-    return whole_lines(packed_size(&p->geometry) + row_stride(lanes_of(&p->geometry)));
+    return whole_lines(packed_size(&p->geometry) + row_stride(p->geometry.out));
 }
 
 /* The number of partial sums over a batch's images: a power of 2, so that threads can share them evenly. */
@@ -98,7 +98,7 @@ static int64_t conv_shared_scratch(const nn_layer *spec, int64_t n)
     pass forward = forward_pass(spec);
     int64_t backward = partial_sums_at(spec);
     backward += partial_sums_of(&forward, n) * partial_sum_size(&forward);
-    return max_i64(backward, biases_at(&forward) + lanes_of(&forward.geometry) + STRIP) * (int64_t)sizeof(real);
+    return max_i64(backward, biases_at(&forward) + forward.geometry.out + STRIP) * (int64_t)sizeof(real);
 }
 
 static int64_t padded_values(const pass *p)
@@ -181,8 +181,8 @@ static void prepare_forward(layer *l, const batch *b)
     pass p = forward_pass(&l->spec);
     real *packed = l->shared_scratch, *biases = packed + biases_at(&p);
     pass_pack(packed, l->w, &p, b->team);
-    for (int64_t i = 0; b->team.id == 0 && i < lanes_of(&p.geometry); i++)
-        biases[i] = l->b[i % p.geometry.out];
+    if (b->team.id == 0)
+        memcpy(biases, l->b, (size_t)p.geometry.out * sizeof(real));
 }
 
 static void prepare_backward(layer *l, const batch *b)
@@ -244,8 +244,8 @@ static void reduce_bias(real *db, const real *partials, int64_t count, int64_t p
 {
     memset(db, 0, (size_t)s->out * sizeof(real));
     for (int64_t p = 0; p < count; p++)
-        for (int64_t i = 0; i < lanes_of(s); i++)
-            db[i % s->out] += partials[p * partial + i];
+        for (int64_t i = 0; i < s->out; i++)
+            db[i] += partials[p * partial + i];
 }
 
 static real *partial_sums_in(const layer *l) { return (real *)l->shared_scratch + partial_sums_at(&l->spec); }

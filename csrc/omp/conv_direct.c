@@ -7,8 +7,6 @@
  *     out (windows, f)     = image  windows x taps, the loop over taps
  *     dx  (pixels, c)      = dz     the same with the kernel rotated by 180 degrees, once per phase of the stride
  *     dw  (taps, f)        = image' taps x windows, the loop over windows
- * Images with fewer channels than a vector has places compute several windows side by side as one: a wider kernel, most
- * of it zeros, whose outputs are those of all of them (`group`).
  *
  * Every sum has one order, given by the sizes.
  * uses: matrix.c (tile_height)
@@ -84,29 +82,24 @@ typedef void window_function(const sums *, real *, const real *, const real *, c
     { \
         window_tile(rows, columns, s, c, first, a, b, mask); \
     }
-WINDOW_TILE(1, 1) WINDOW_TILE(2, 1) WINDOW_TILE(3, 1) WINDOW_TILE(4, 1) WINDOW_TILE(5, 1) WINDOW_TILE(6, 1)
-WINDOW_TILE(7, 1) WINDOW_TILE(8, 1) WINDOW_TILE(9, 1) WINDOW_TILE(10, 1) WINDOW_TILE(11, 1) WINDOW_TILE(12, 1)
-WINDOW_TILE(1, 2) WINDOW_TILE(2, 2) WINDOW_TILE(3, 2) WINDOW_TILE(4, 2) WINDOW_TILE(5, 2) WINDOW_TILE(6, 2)
+#define BOTH(rows) WINDOW_TILE(rows, 1) WINDOW_TILE(rows, 2)
+#define BOTH_OF(rows) {window_tile_##rows##_1, window_tile_##rows##_2}
+#define ONE(rows) WINDOW_TILE(rows, 1)
+#define ONE_OF(rows) {window_tile_##rows##_1, NULL}
+BOTH(1) BOTH(2) BOTH(3) BOTH(4) BOTH(5) BOTH(6)
 #if VECTOR_BYTES == 64
-WINDOW_TILE(13, 1) WINDOW_TILE(14, 1) WINDOW_TILE(15, 1) WINDOW_TILE(16, 1)
-WINDOW_TILE(7, 2) WINDOW_TILE(8, 2) WINDOW_TILE(9, 2) WINDOW_TILE(10, 2) WINDOW_TILE(11, 2) WINDOW_TILE(12, 2)
-WINDOW_TILE(13, 2) WINDOW_TILE(14, 2)
+BOTH(7) BOTH(8) BOTH(9) BOTH(10) BOTH(11) BOTH(12) BOTH(13) BOTH(14) ONE(15) ONE(16)
+#else
+ONE(7) ONE(8) ONE(9) ONE(10) ONE(11) ONE(12)
 #endif
-static window_function *const window_tiles[2][TALLEST_1] = {
-    {
-        window_tile_1_1, window_tile_2_1, window_tile_3_1, window_tile_4_1, window_tile_5_1, window_tile_6_1,
-        window_tile_7_1, window_tile_8_1, window_tile_9_1, window_tile_10_1, window_tile_11_1, window_tile_12_1,
+static window_function *const window_tiles[TALLEST_1][2] = {
+    BOTH_OF(1), BOTH_OF(2), BOTH_OF(3), BOTH_OF(4), BOTH_OF(5), BOTH_OF(6),
 #if VECTOR_BYTES == 64
-        window_tile_13_1, window_tile_14_1, window_tile_15_1, window_tile_16_1,
+    BOTH_OF(7), BOTH_OF(8), BOTH_OF(9), BOTH_OF(10), BOTH_OF(11), BOTH_OF(12), BOTH_OF(13), BOTH_OF(14),
+    ONE_OF(15), ONE_OF(16),
+#else
+    ONE_OF(7), ONE_OF(8), ONE_OF(9), ONE_OF(10), ONE_OF(11), ONE_OF(12),
 #endif
-    },
-    {
-        window_tile_1_2, window_tile_2_2, window_tile_3_2, window_tile_4_2, window_tile_5_2, window_tile_6_2,
-#if VECTOR_BYTES == 64
-        window_tile_7_2, window_tile_8_2, window_tile_9_2, window_tile_10_2, window_tile_11_2, window_tile_12_2,
-        window_tile_13_2, window_tile_14_2,
-#endif
-    },
 };
 
 INLINE int64_t tallest(int columns) { return columns == 1 ? TALLEST_1 : TALLEST_2; }
@@ -115,7 +108,7 @@ INLINE int64_t tallest(int columns) { return columns == 1 ? TALLEST_1 : TALLEST_
 static void put_tile(int64_t rows, int columns, int64_t lanes, const sums *s, real *c, const real *first,
                      const real *a, const real *b, const real *mask)
 {
-    window_function *run = window_tiles[columns - 1][rows - 1];
+    window_function *run = window_tiles[rows - 1][columns - 1];
     if (lanes == columns * VECTOR) {
         run(s, c, first, a, b, mask);
         return;
@@ -206,34 +199,19 @@ typedef struct {
     int64_t in, out;                            /* channels */
     int64_t kh, kw, stride;                     /* taps of the kernel down and across, pixels between windows */
     int64_t height, width;                      /* windows */
-    int64_t group;                              /* windows side by side, computed as one */
     int64_t at_y, at_x;                         /* the first window's corner in the padded image */
     int64_t w, w_out, w_in, w_down, w_right;    /* weight of tap (0,0), and values from one to the next */
     int64_t c, c_down, c_right;                 /* the same for the pixels that come out */
 } conv_geometry;
 
-static int64_t wide(const conv_geometry *s) { return s->kw + (s->group - 1) * s->stride; }
-static int64_t run_length(const conv_geometry *s) { return wide(s) * s->in; }       /* of a grouped window's row */
-static int64_t lanes_of(const conv_geometry *s) { return s->group * s->out; }
-static int64_t packed_size(const conv_geometry *s) { return s->kh * run_length(s) * row_stride(lanes_of(s)); }
-
-/* The number of windows to compute as one: it divides the row, and costs the fewest taps a window, zeros included. */
-static int64_t best_group(int64_t out, int64_t width, int64_t taps, int64_t stride)
-{
-    int64_t best = 1;
-    for (int64_t group = 2; group * out <= VECTOR && group <= width; group++)
-        if (width % group == 0
-            && (taps + (group - 1) * stride) * best < (taps + (best - 1) * stride) * group)
-            best = group;
-    return best;
-}
+static int64_t run_length(const conv_geometry *s) { return s->kw * s->in; }         /* of a window's row */
+static int64_t packed_size(const conv_geometry *s) { return s->kh * run_length(s) * row_stride(s->out); }
 
 static conv_geometry forward_geometry(const nn_layer *l)
 {
     int64_t k = l->kernel, in = l->in[0], out = l->out[0];
     return (conv_geometry){
         .in = in, .out = out, .kh = k, .kw = k, .stride = l->stride, .height = l->out[1], .width = l->out[2],
-        .group = best_group(out, l->out[2], k, l->stride),
         .w_out = in * k * k, .w_in = k * k, .w_down = k, .w_right = 1,
         .c_down = l->out[2] * out, .c_right = out,
     };
@@ -285,7 +263,6 @@ static conv_geometry backward_geometry(const nn_layer *l, int64_t down, int64_t 
     phase y = phase_of(down, l->in[1], k, s, l->pad_top), x = phase_of(across, width, k, s, l->pad_left);
     return (conv_geometry){
         .in = in, .out = out, .kh = y.taps, .kw = x.taps, .stride = 1, .height = y.count, .width = x.count,
-        .group = s == 1 ? best_group(out, width, k, 1) : 1,
         .at_y = y.at - lowest_output(k, s, l->pad_top), .at_x = x.at - lowest_output(k, s, l->pad_left),
         .w = (down + (y.taps - 1) * s) * k + across + (x.taps - 1) * s,
         .w_out = k * k, .w_in = out * k * k, .w_down = -s * k, .w_right = -s,
@@ -293,24 +270,20 @@ static conv_geometry backward_geometry(const nn_layer *l, int64_t down, int64_t 
     };
 }
 
-/* Packs the weights for the micro-kernel: strips of channels, each (kh, run, lanes of the strip). This thread's share
+/* Packs the weights for the micro-kernel: strips of channels, each (kh, run, channels of the strip). This thread's share
  * of the taps. */
 static void pack_weights(real *to, const real *w, const conv_geometry *s, thread_team t)
 {
-    int64_t run = run_length(s), lanes = lanes_of(s), first, last;
-    thread_share(t, s->kh * wide(s), 1, &first, &last);
-    for (int64_t strip = 0; strip < lanes; strip += STRIP) {
-        int64_t width = min_i64(STRIP, row_stride(lanes - strip)), there = min_i64(width, lanes - strip);
+    int64_t run = run_length(s), first, last;
+    thread_share(t, s->kh * s->kw, 1, &first, &last);
+    for (int64_t strip = 0; strip < s->out; strip += STRIP) {
+        int64_t width = min_i64(STRIP, row_stride(s->out - strip)), there = min_i64(width, s->out - strip);
         for (int64_t tap = first; tap < last; tap++) {
-            int64_t ky = tap / wide(s), kx = tap % wide(s);
+            int64_t ky = tap / s->kw, kx = tap % s->kw;
             real *row = to + strip * s->kh * run + (ky * run + kx * s->in) * width;
             memset(row, 0, (size_t)(s->in * width) * sizeof(real));
             for (int64_t lane = 0; lane < there; lane++) {
-                int64_t member = (strip + lane) / s->out, channel = (strip + lane) % s->out;
-                int64_t own = kx - member * s->stride;
-                if (own < 0 || own >= s->kw)
-                    continue;
-                const real *from = w + s->w + channel * s->w_out + ky * s->w_down + own * s->w_right;
+                const real *from = w + s->w + (strip + lane) * s->w_out + ky * s->w_down + kx * s->w_right;
                 for (int64_t c = 0; c < s->in; c++)
                     row[c * width + lane] = from[c * s->w_in];
             }
@@ -322,21 +295,20 @@ static void pack_weights(real *to, const real *w, const conv_geometry *s, thread
 static void direct_image(const target *to, int64_t image_at, const real *image, int64_t image_row, const real *packed,
                          const conv_geometry *s, int64_t y0, int64_t y1)
 {
-    int64_t run = run_length(s), lanes = lanes_of(s), windows = s->width / s->group;
-    int64_t step = s->group * s->stride * s->in;
+    int64_t run = run_length(s), step = s->stride * s->in;
     sums tile = {
         .steps = run, .segments = s->kh, .a_row = step, .a_step = 1, .a_segment = image_row,
-        .c_row = s->group * s->c_right, .relu = to->relu,
+        .c_row = s->c_right, .relu = to->relu,
     };
-    for (int64_t strip = 0; strip < lanes; strip += STRIP) {
-        int columns = lanes - strip > VECTOR ? 2 : 1;
-        int64_t there = min_i64(lanes - strip, STRIP);
+    for (int64_t strip = 0; strip < s->out; strip += STRIP) {
+        int columns = s->out - strip > VECTOR ? 2 : 1;
+        int64_t there = min_i64(s->out - strip, STRIP);
         tile.b_step = columns * VECTOR, tile.b_segment = run * tile.b_step;
         for (int64_t y = y0; y < y1; y++) {
             const real *row = image + (s->at_y + y * s->stride) * image_row + s->at_x * s->in;
-            for (int64_t i = 0, height; i < windows; i += height) {
+            for (int64_t i = 0, height; i < s->width; i += height) {
                 int64_t at = image_at + s->c + y * s->c_down + i * tile.c_row + strip;
-                height = tile_height(windows, i, tallest(columns));
+                height = tile_height(s->width, i, tallest(columns));
                 put_tile(height, columns, there, &tile, to->out + at, to->first ? to->first + strip : NULL,
                          row + i * step, packed + strip * s->kh * run, to->mask ? to->mask + at : NULL);
             }
@@ -371,21 +343,21 @@ static int is_in_share(const share *d, int64_t number)
 static void gradient_tiles(real *partial, const real *dz, const real *image, int64_t image_row, const conv_geometry *s,
                            share d, int fresh)
 {
-    int64_t run = run_length(s), lanes = lanes_of(s);
-    for (int64_t strip = 0, number = 0; strip < lanes; strip += STRIP) {
-        int columns = lanes - strip > VECTOR ? 2 : 1;
+    int64_t run = run_length(s);
+    for (int64_t strip = 0, number = 0; strip < s->out; strip += STRIP) {
+        int columns = s->out - strip > VECTOR ? 2 : 1;
         int64_t row = columns * VECTOR;
         sums tile = {
-            .steps = s->width / s->group, .segments = s->height, .a_row = 1, .a_step = s->group * s->stride * s->in,
-            .a_segment = s->stride * image_row, .b_step = lanes, .b_segment = s->width * s->out,
-            .b_lanes = lanes - strip, .first_row = row, .c_row = row,
+            .steps = s->width, .segments = s->height, .a_row = 1, .a_step = s->stride * s->in,
+            .a_segment = s->stride * image_row, .b_step = s->out, .b_segment = s->width * s->out,
+            .b_lanes = s->out - strip, .first_row = row, .c_row = row,
         };
         for (int64_t ky = 0; ky < s->kh; ky++)
             for (int64_t i = 0, height; i < run; i += height, number++) {
                 real *c = partial + strip * s->kh * run + (ky * run + i) * row;
                 height = tile_height(run, i, tallest(columns));
                 if (is_in_share(&d, number))
-                    window_tiles[columns - 1][height - 1](&tile, c, fresh ? NULL : c, image + ky * image_row + i,
+                    window_tiles[height - 1][columns - 1](&tile, c, fresh ? NULL : c, image + ky * image_row + i,
                                                           dz + strip, NULL);
             }
     }
@@ -413,7 +385,7 @@ static void direct_gradient(real *partial, real *db, const real *dz, int64_t dz_
     for (int64_t r = 0; r < n; r++) {
         gradient_tiles(partial, dz + r * dz_stride, image_of(from, r), padded_row(&from->padded), s, d, r == 0);
         if (db)
-            bias_sums(db, dz + r * dz_stride, s->height * s->width / s->group, lanes_of(s), r == 0);
+            bias_sums(db, dz + r * dz_stride, s->height * s->width, s->out, r == 0);
     }
 }
 
@@ -421,21 +393,18 @@ static void direct_gradient(real *partial, real *db, const real *dz, int64_t dz_
 static void reduce_gradient(real *dw, const real *partials, int64_t count, int64_t partial, const conv_geometry *s,
                             thread_team t)
 {
-    int64_t run = run_length(s), lanes = lanes_of(s), first, last;
+    int64_t run = run_length(s), first, last;
     thread_share(t, s->kh * s->kw * s->in, 1, &first, &last);
     for (int64_t tap = first; tap < last; tap++) {
-        int64_t ky = tap / (s->kw * s->in), kx = tap / s->in % s->kw, c = tap % s->in;
-        for (int64_t strip = 0; strip < lanes; strip += STRIP) {
-            int64_t width = min_i64(STRIP, row_stride(lanes - strip));
-            int64_t there = min_i64(s->out, min_i64(width, lanes - strip));
+        int64_t ky = tap / run, kx = tap / s->in % s->kw, c = tap % s->in;
+        for (int64_t strip = 0; strip < s->out; strip += STRIP) {
+            int64_t width = min_i64(STRIP, row_stride(s->out - strip)), there = min_i64(width, s->out - strip);
             real sum[STRIP] = {0};
-            for (int64_t p = 0; p < count; p++)
-                for (int64_t member = 0; member < s->group; member++) {
-                    const real *from = partials + p * partial + strip * s->kh * run + member * s->out
-                                     + (ky * run + (kx + member * s->stride) * s->in + c) * width;
-                    for (int64_t i = 0; i < there; i++)
-                        sum[i] += from[i];
-                }
+            for (int64_t p = 0; p < count; p++) {
+                const real *from = partials + p * partial + strip * s->kh * run + tap * width;
+                for (int64_t i = 0; i < there; i++)
+                    sum[i] += from[i];
+            }
             for (int64_t i = 0; i < there; i++)
                 dw[s->w + (strip + i) * s->w_out + c * s->w_in + ky * s->w_down + kx * s->w_right] = sum[i];
         }

@@ -5,7 +5,7 @@
  *     out plane = the sum over channels and taps of w (shifted plane)
  *     dw        = the sum over pixels of (dz plane) (shifted plane)
  * The only useless products are those of windows that reach over the end of a row. Outside of this file images stay
- * channels-last; a vector of each plane becomes that number of vectors of pixels by interleaving.
+ * channels-last.
  *
  * Every sum has one order, given by the sizes.
  * uses: conv_direct.c (conv_geometry, padded_image, source, target, share)
@@ -25,65 +25,59 @@ static int planes_pay(const conv_geometry *s) { return s->stride == 1 && s->out 
 
 /* ---- planes and pixels ---- */
 
-/* `width` pixels in a row, at least VECTOR: the last vectors overlap those before. */
-INLINE void woven_row_apart(const int c, real *planes, int64_t plane, const real *pixels, int64_t width)
-{
-    for (int64_t x = 0; x < width; x += VECTOR) {
-        int64_t at = min_i64(x, width - VECTOR);
-        vec v[MOST_WOVEN];
-        #pragma GCC unroll 8
-        for (int i = 0; i < c; i++)
-            v[i] = load(pixels + at * c + i * VECTOR);
-        unweave(c, v);
-        #pragma GCC unroll 8
-        for (int i = 0; i < c; i++)
-            store(planes + i * plane + at, v[i]);
-    }
-}
+/* A part of an image, channels last and as planes, `plane` values apart; values from one row of it to the next. */
+typedef struct {
+    int64_t rows, width, pixel_row, plane, plane_row;
+} part;
 
-INLINE void woven_row_together(const int c, real *pixels, const real *mask, const real *planes, int64_t plane,
-                               int64_t width)
+/* Pixels into planes, n of a row at a time: the last ones overlap those before. */
+INLINE void pixels_apart(const int64_t c, const int64_t n, real *restrict planes, const real *restrict pixels, part p)
 {
-    for (int64_t x = 0; x < width; x += VECTOR) {
-        int64_t at = min_i64(x, width - VECTOR);
-        vec v[MOST_WOVEN];
-        #pragma GCC unroll 8
-        for (int i = 0; i < c; i++)
-            v[i] = load(planes + i * plane + at);
-        weave(c, v);
-        #pragma GCC unroll 8
-        for (int i = 0; i < c; i++) {
-            int64_t to = at * c + i * VECTOR;
-            store(pixels + to, mask ? (vec)((load(mask + to) > 0) & (ivec)v[i]) : v[i]);
+    for (int64_t y = 0; y < p.rows; y++, planes += p.plane_row, pixels += p.pixel_row)
+        for (int64_t x = 0; x < p.width; x += n) {
+            int64_t at = min_i64(x, p.width - n);
+            for (int64_t k = at; k < at + n; k++)
+                for (int64_t i = 0; i < c; i++)
+                    planes[i * p.plane + k] = pixels[k * c + i];
         }
-    }
-}
-
-/* Rows of channels-last pixels into planes: pixels (width, c), planes `plane` values apart. */
-static void row_apart(real *planes, int64_t plane, const real *pixels, int64_t width, int64_t c)
-{
-    switch (width < VECTOR ? 0 : c) {
-    case 1: woven_row_apart(1, planes, plane, pixels, width); break;
-    case 2: woven_row_apart(2, planes, plane, pixels, width); break;
-    case 4: woven_row_apart(4, planes, plane, pixels, width); break;
-    case 8: woven_row_apart(8, planes, plane, pixels, width); break;
-    default: transpose(planes, plane, pixels, c, width, c);
-    }
 }
 
 /* And back; with a mask, 0 where the mask is not positive. */
-static void row_together(real *pixels, const real *mask, const real *planes, int64_t plane, int64_t width, int64_t c)
+INLINE void planes_together(const int64_t c, const int64_t n, real *restrict pixels, const real *restrict mask,
+                            const real *restrict planes, part p)
 {
-    switch (width < VECTOR ? 0 : c) {
-    case 1: woven_row_together(1, pixels, mask, planes, plane, width); break;
-    case 2: woven_row_together(2, pixels, mask, planes, plane, width); break;
-    case 4: woven_row_together(4, pixels, mask, planes, plane, width); break;
-    case 8: woven_row_together(8, pixels, mask, planes, plane, width); break;
-    default:
-        for (int64_t x = 0; x < width; x++)
-            for (int64_t i = 0; i < c; i++)
-                pixels[x * c + i] = !mask || mask[x * c + i] > 0 ? planes[i * plane + x] : 0;
+    for (int64_t y = 0; y < p.rows; y++, planes += p.plane_row, pixels += p.pixel_row, mask += mask ? p.pixel_row : 0) {
+        for (int64_t x = 0; x < p.width; x += n) {
+            int64_t at = min_i64(x, p.width - n);
+            for (int64_t k = at; k < at + n; k++)
+                for (int64_t i = 0; i < c; i++)
+                    pixels[k * c + i] = planes[i * p.plane + k];
+        }
+        for (int64_t k = 0; mask && k < p.width * c; k++)
+            pixels[k] = mask[k] > 0 ? pixels[k] : 0;
     }
+}
+
+/* A call with usual numbers of channels, and of pixels at a time, as constants: the compiler makes vectors of its loops. */
+#define FOR_CHANNELS(c, width, call, ...) \
+    switch (width < VECTOR ? 0 : c) { \
+    case 1: call(1, VECTOR, __VA_ARGS__); break; \
+    case 2: call(2, VECTOR, __VA_ARGS__); break; \
+    case 4: call(4, VECTOR, __VA_ARGS__); break; \
+    case 8: call(8, VECTOR, __VA_ARGS__); break; \
+    default: call(c, width, __VA_ARGS__); \
+    }
+
+/* Not inlined: only of a function's own parameters does GCC believe `restrict`. */
+APART void image_apart(real *restrict planes, const real *restrict pixels, part p, int64_t c)
+{
+    FOR_CHANNELS(c, p.width, pixels_apart, planes, pixels, p)
+}
+
+APART void image_together(real *restrict pixels, const real *restrict mask, const real *restrict planes, part p,
+                          int64_t c)
+{
+    FOR_CHANNELS(c, p.width, planes_together, pixels, mask, planes, p)
 }
 
 /* ---- padded images of planes ---- */
@@ -107,11 +101,14 @@ static const real *planes_of_image(source *from, int64_t r)
 {
     const padded_image *f = &from->padded;
     const real *image = from->images + r * from->image_stride;
-    int64_t first = max_i64(0, -f->left), last = min_i64(f->width, f->columns - f->left);
-    int64_t end = from->cached_image == r || first >= last ? 0 : min_i64(f->height, f->rows - f->top);
-    for (int64_t y = max_i64(0, -f->top); y < end; y++)
-        row_apart(from->room + (y + f->top) * f->columns + first + f->left, plane_of(f),
-                  image + (y * f->width + first) * f->channels, last - first, f->channels);
+    int64_t top = max_i64(0, -f->top), left = max_i64(0, -f->left);
+    part p = {
+        .rows = min_i64(f->height, f->rows - f->top) - top, .width = min_i64(f->width, f->columns - f->left) - left,
+        .pixel_row = f->width * f->channels, .plane = plane_of(f), .plane_row = f->columns,
+    };
+    if (from->cached_image != r && p.width > 0)
+        image_apart(from->room + (top + f->top) * f->columns + left + f->left,
+                    image + (top * f->width + left) * f->channels, p, f->channels);
     from->cached_image = r;
     return from->room;
 }
@@ -181,8 +178,8 @@ static void planes_rows(const target *to, source *from, const real *w, const con
         for (int64_t o = 0; o < s->out; o += PLANES_TILE)
             FOR_COUNT(s->out - o, planes_tiles, scratch + o * run, run, to->first ? to->first + o : NULL, to->relu,
                       image, plane, row_pitch, w + s->w + o * s->w_out, s, run)
-        for (int64_t y = 0; y < p.rows; y++, at += s->c_down)
-            row_together(to->out + at, to->mask ? to->mask + at : NULL, scratch + y * row_pitch, run, s->width, s->out);
+        part done = {p.rows, s->width, s->c_down, run, row_pitch};
+        image_together(to->out + at, to->mask ? to->mask + at : NULL, scratch, done, s->out);
     }
 }
 

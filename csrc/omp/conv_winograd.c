@@ -22,7 +22,7 @@ static int64_t tiles_along(int64_t pixels) { return (pixels + TILE_SIDE - 1) / T
 static int winograd_pays(const conv_geometry *s)
 {
     int64_t tiles = tiles_along(s->height) * tiles_along(s->width);
-    return s->kh == 3 && s->kw == 3 && s->stride == 1 && s->in >= 16 && s->out >= 16 && s->group == 1
+    return s->kh == 3 && s->kw == 3 && s->stride == 1 && s->in >= 16 && s->out >= 16
         && s->in * s->out <= MOST_KERNELS && PLACES * tiles < 6 * s->height * s->width;
 }
 
@@ -271,7 +271,7 @@ static void multiply_tiles(real *products, const real *seen, const real *packed,
             tile.b_step = columns * VECTOR;
             for (int64_t i = 0, height; i < tiles; i += height) {
                 height = tile_height(tiles, i, tallest(columns));
-                window_tiles[columns - 1][height - 1](
+                window_tiles[height - 1][columns - 1](
                     &tile, products + place * b->out_place + i * b->out + strip, NULL,
                     seen + place * b->in_place + i * b->in, packed + (place * b->out + strip) * s->in, NULL);
             }
@@ -343,7 +343,7 @@ static void multiply_gradients(real *sums_at, const real *seen, const real *grad
             for (int64_t i = 0, height; i < channels; i += height) {
                 real *c = sums_at + (place * channels + i) * b->out + strip;
                 height = tile_height(channels, i, tallest(columns));
-                window_tiles[columns - 1][height - 1](&tile, c, fresh ? NULL : c, seen + place * b->in_place + i,
+                window_tiles[height - 1][columns - 1](&tile, c, fresh ? NULL : c, seen + place * b->in_place + i,
                                                       gradients + place * b->out_place + strip, NULL);
             }
         }

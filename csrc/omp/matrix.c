@@ -27,27 +27,16 @@ enum { DEPTH = 384, HEIGHT = 20 * ROWS, WIDTH = 64 * COLUMNS * VECTOR, NARROW = 
  * NEAR_BYTES 4 MiB: rows of an a of that size stay in the L2 or L3 cache and may be read repeatedly. product-512. */
 enum { FEW_ROWS = 40, THIN = 16 * VECTOR };
 enum { SMALL_BYTES = 96 * 1024, CLOSE_BYTES = 1024, ALIASES = 4096, NEAR_BYTES = 4 * 1024 * 1024 };
-/* TOGETHER 4: tiles that pack_tiles packs at a time, so that each cache line is fetched once. product-512.
- * SOON 8: steps that pack_tiles prefetches ahead; more arrive too early, fewer too late. product-512. */
-enum { TOGETHER = 4, SOON = 8, LINE_VALUES = 64 / (int)sizeof(real) };
 /* COPYING 64: multiplications in the time of packing one value; weighs the grids of threads_down. product-long.
  * FEW_PRODUCTS 64, WIDE_BYTES 512: threads_down says what they trade. cc-b32-adam, solar-50.
- * MOST_SPLITS 16: partial sums of a long product, which threads share; more take more memory and additions.
- *     product-long. */
-enum { COPYING = 64, FEW_PRODUCTS = 64, WIDE_BYTES = 512, MOST_SPLITS = 16 };
+ */
+enum { COPYING = 64, FEW_PRODUCTS = 64, WIDE_BYTES = 512 };
 
 /* Rows are divided into the fewest tiles of at most `most` rows, of equal heights: the height of the tile at row i. */
 INLINE int64_t tile_height(int64_t m, int64_t i, int64_t most)
 {
     int64_t count = (m + most - 1) / most, base = m / count, higher = m % count;
     return i < higher * (base + 1) ? base + 1 : base;
-}
-
-/* The first row of a tile. */
-INLINE int64_t tile_start(int64_t m, int64_t tile, int64_t most)
-{
-    int64_t count = (m + most - 1) / most;
-    return tile * (m / count) + min_i64(tile, m % count);
 }
 
 INLINE int64_t whole_vectors(int64_t n) { return (n + VECTOR - 1) / VECTOR * VECTOR; }
@@ -58,23 +47,6 @@ INLINE int64_t panel_width(int64_t width, int64_t j)
     return tile_height((width + VECTOR - 1) / VECTOR, j / VECTOR, COLUMNS) * VECTOR;
 }
 
-/* to (depth, HALF): as pack_panel, for half a vector of lanes. */
-enum { HALF = VECTOR / 2 };
-INLINE void pack_half(real *to, const real *from, int64_t lane_step, int64_t depth)
-{
-    for (int64_t q = 0; q < depth; q += VECTOR) {
-        int64_t at = min_i64(q, depth - VECTOR);
-        vec row[MOST_WOVEN];
-        #pragma GCC unroll 12
-        for (int i = 0; i < HALF; i++)
-            row[i] = load(from + i * lane_step + at);
-        weave(HALF, row);
-        #pragma GCC unroll 12
-        for (int i = 0; i < HALF; i++)
-            store(to + at * HALF + i * VECTOR, row[i]);
-    }
-}
-
 /* to (depth, lanes): from[r * lane_step + q * step] at [q][r], 0 in lanes past `there`, which only b's last panel has.
  * One of lane_step and step is 1; `end` is where the operand ends. Vectors are stored whole: the next row
  * overwrites the values past a row's end. */
@@ -82,10 +54,6 @@ static void pack_panel(real *to, int64_t lanes, const real *from, int64_t lane_s
                        int64_t depth, const real *end)
 {
     int64_t q = 0, copied = whole_vectors(lanes);
-    if (lanes == HALF && step == 1 && depth >= VECTOR) {
-        pack_half(to, from, lane_step, depth);
-        return;
-    }
     if (lane_step == 1)
         for (; q < depth && from + q * step + copied <= end; q++)
             for (int64_t s = 0; s < copied; s += VECTOR)
@@ -129,32 +97,12 @@ static void pack_b(real *to, const product *p, int64_t p0, int64_t depth, int64_
     }
 }
 
-/* TOGETHER tiles of `rows` rows, side by side in memory, `step` from one index of the sums to the next: each line is
- * fetched once, since no hardware prefetcher foresees the next one. */
-INLINE void pack_tiles(const int rows, real *to, const real *from, int64_t step, int64_t depth)
-{
-    for (int64_t q = 0; q < depth; q++, from += step, to += rows) {
-        for (int line = 0; line < TOGETHER * rows; line += LINE_VALUES)
-            __builtin_prefetch(from + SOON * step + line);
-        for (int64_t i = 0; i < TOGETHER; i++)
-            memcpy(to + i * rows * depth, from + i * rows, (size_t)rows * sizeof(real));
-    }
-}
-
 /* to: a[i0 .. i0+height, p0 .. p0+depth) tile by tile, each (depth, rows of the tile); `most`: of a tile's rows. */
 static void pack_a(real *to, const product *p, int64_t i0, int64_t height, int64_t most, int64_t p0, int64_t depth)
 {
     const real *from = p->a + i0 * p->a_row + p0 * p->a_col;
     const real *end = p->a + (p->m - 1) * p->a_row + (p->k - 1) * p->a_col + 1;
-    int64_t i = 0;
-    if (p->a_row == 1 && height % most == 0)
-        for (; i + TOGETHER * most <= height; to += TOGETHER * most * depth, i += TOGETHER * most) {
-            if (most == ROWS)
-                pack_tiles(ROWS, to, from + i, p->a_col, depth);
-            else
-                pack_tiles(TALL, to, from + i, p->a_col, depth);
-        }
-    for (int64_t rows; i < height; to += rows * depth, i += rows) {
+    for (int64_t i = 0, rows; i < height; to += rows * depth, i += rows) {
         rows = tile_height(height, i, most);
         pack_panel(to, rows, from + i * p->a_row, p->a_row, p->a_col, rows, depth, end);
     }
@@ -193,7 +141,7 @@ static blocking blocks_of(const product *p, int64_t columns)
     int few = p->m <= FEW_ROWS, spread = p->a_col == 1 && p->a_row * (int64_t)sizeof(real) % ALIASES;
     int near = p->m * p->k * (int64_t)sizeof(real) <= NEAR_BYTES;
     is.packs_b = p->b_col > 1 || p->n % VECTOR
-             || (!few && !read_in_place(p->k * p->n, p->b_row)) || (p->m > 2 * ROWS && p->b_misaligned);
+             || (!few && !read_in_place(p->k * p->n, p->b_row));
     is.packs_a = p->m > 1 && !read_in_place(p->m * p->k, p->a_row * p->a_col)
              && !(spread && (near || columns <= THIN));
     is.depth = max_i64(1, p->end.kind == STEP ? p->k : even_size(p->k, DEPTH));         /* a step needs whole sums */
@@ -223,27 +171,13 @@ static int64_t multiply_scratch(const product *p)
     return copies * (int64_t)sizeof(real);
 }
 
-/* Those of a block's columns that fill whole stripes; how many they are. */
-static int64_t multiply_stripes(const product *p, const real *a, const real *b, int64_t i0, int64_t height, int64_t j0,
-                                int64_t width, int64_t depth, int more, int last)
-{
-    int64_t j = 0, stripe = MOST_SUMS / height * VECTOR, there = min_i64(width, p->n - j0);
-    for (; j + stripe <= there; j += stripe)
-        stripes[height - 1](depth, a, p->a_row, p->a_col, b + j, p->b_row, p->c + i0 * p->c_row + j0 + j, i0, j0 + j,
-                            more, last, p);
-    return j;
-}
-
 /* c's rows [i0, i0+height) and columns [j0, j0+width) from depth products: a block of a, which fits into the second
  * cache, runs by for every panel of b. */
 static void multiply_block(const product *p, const blocking *is, const real *a, const real *b, int64_t i0,
                            int64_t height, int64_t j0, int64_t width, int64_t depth, int more, int last)
 {
-    int64_t striped = 0;
-    if (height <= MOST_STRIPED && !is->packs_a && !is->packs_b)
-        striped = multiply_stripes(p, a, b, i0, height, j0, width, depth, more, last);
-    for (int64_t j = striped, lanes; j < width; j += lanes) {
-        lanes = panel_width(width - striped, j - striped);
+    for (int64_t j = 0, lanes; j < width; j += lanes) {
+        lanes = panel_width(width, j);
         int columns = (int)(lanes / VECTOR);
         const real *right = is->packs_b ? b + j * depth : b + j, *left = a;
         int64_t b_row = is->packs_b ? lanes : p->b_row;
@@ -285,29 +219,6 @@ static void multiply_range(const product *p, int64_t i0, int64_t i1, int64_t j0,
         }
 }
 
-/* The whole of c for few rows of operands read in place: each thread takes the same number of tiles, panel by panel. */
-static void multiply_few(const product *p, thread_team t, void *scratch)
-{
-    int64_t vectors = (p->n + VECTOR - 1) / VECTOR;
-    int64_t tall = (p->m + ROWS - 1) / ROWS, wide = (vectors + COLUMNS - 1) / COLUMNS, at, last;
-    thread_share(t, tall * wide, 1, &at, &last);
-    while (at < last) {
-        int64_t panel = at / tall, from = at % tall, to = min_i64(tall, from + last - at);
-        int64_t panels = to - from == tall ? (last - at) / tall : 1;
-        multiply_range(p, tile_start(p->m, from, ROWS), tile_start(p->m, to, ROWS),
-                       tile_start(vectors, panel, COLUMNS) * VECTOR,
-                       min_i64(p->n, tile_start(vectors, panel + panels, COLUMNS) * VECTOR), scratch);
-        at += panels * (to - from);
-    }
-}
-
-/* Whether threads share a product's tiles evenly; else they stand in a grid. */
-static int shares_tiles(const product *p)
-{
-    blocking is = blocks_of(p, p->n);
-    return p->m <= FEW_ROWS && !is.packs_a && !is.packs_b;
-}
-
 /* How many threads of a grid stand one below the other; the others stand side by side. The grid has equal parts of c and
  * packs as few values twice as possible. Weights that take a step after FEW_PRODUCTS are divided by columns, as in the
  * forward pass: a thread then finds its own columns in its cache, where lines from another core would take longer than
@@ -319,7 +230,7 @@ static int threads_down(const product *p, int threads)
     int by_columns = p->end.kind == STEP && p->k <= FEW_PRODUCTS && wide;
     int64_t best = INT64_MAX;
     int down = 1;
-    for (int d = 1; d <= threads && threads > 1 && !by_columns; d++) {
+    for (int d = 1; d <= threads && !by_columns; d++) {
         int64_t tall = ((p->m + ROWS - 1) / ROWS + d - 1) / d * ROWS;
         int64_t across = ((p->n + PANEL - 1) / PANEL + threads / d - 1) / (threads / d) * PANEL;
         int64_t cost = tall * across + COPYING * (tall + across);
@@ -329,70 +240,25 @@ static int threads_down(const product *p, int threads)
     return down;
 }
 
-/* The columns [*first, *last) of c in this thread's part of the grid. */
-static void grid_columns(const product *p, thread_team t, int down, int64_t *first, int64_t *last)
-{
-    thread_team columns = {t.id / down, t.count / down, NULL};
-    *first = 0, *last = p->n;
-    if (columns.count > 1)
-        thread_share(columns, p->n, PANEL, first, last);
-}
-
-static void multiply_grid(const product *p, thread_team t, void *scratch)
-{
-    int down = threads_down(p, t.count);
-    thread_team rows = {t.id % down, down, NULL};
-    int64_t i0 = 0, i1 = p->m, j0, j1;
-    if (down > 1)
-        thread_share(rows, p->m, ROWS, &i0, &i1);
-    grid_columns(p, t, down, &j0, &j1);
-    if (i0 < i1 && j0 < j1)
-        multiply_range(p, i0, i1, j0, j1, scratch);
-}
-
 /* The whole of c, by all threads. */
 static void multiply(const product *p, thread_team t, void *scratch)
 {
-    (shares_tiles(p) ? multiply_few : multiply_grid)(p, t, scratch);
+    int64_t i0 = 0, i1 = p->m, j0 = 0, j1 = p->n;
+    if (t.count > 1) {
+        int down = threads_down(p, t.count);
+        thread_share((thread_team){t.id % down, down, NULL}, p->m, ROWS, &i0, &i1);
+        thread_share((thread_team){t.id / down, t.count / down, NULL}, p->n, PANEL, &j0, &j1);
+    }
+    if (i0 < i1 && j0 < j1)
+        multiply_range(p, i0, i1, j0, j1, scratch);
 }
 
 /* The name of the kernel that `multiply` takes, for `route` of a layer kind. */
 static const char *product_route(const product *p, thread_team t)
 {
-    int64_t first, last;
-    if (shares_tiles(p))
-        return "product, shared tiles";
-    grid_columns(p, t, threads_down(p, t.count), &first, &last);
-    blocking is = blocks_of(p, last - first);
+    int across = t.count / threads_down(p, t.count);
+    blocking is = blocks_of(p, p->n / across);
     return is.packs_a || is.packs_b ? "product, packed blocks" : "product, in place";
-}
-
-/* Split-k: long sums are divided as k alone decides; the product of split number s. */
-static product split_k(const product *p, int64_t parts, int64_t s)
-{
-    product part = *p;
-    int64_t depth = (p->k + parts - 1) / parts;
-    part.k = min_i64(depth, p->k - s * depth);
-    part.a += s * depth * p->a_col;
-    part.b += s * depth * p->b_row;
-    return part;
-}
-
-/* The whole of a small c with long sums: threads share the splits. `sums` holds all partial sums but the first. */
-static void multiply_long(const product *p, int64_t parts, thread_team t, real *sums, void *scratch)
-{
-    int64_t size = p->m * p->n, first, last;
-    thread_share(t, parts, 1, &first, &last);
-    for (int64_t s = first; s < last; s++) {
-        product part = split_k(p, parts, s);
-        part.c = s ? sums + (s - 1) * size : p->c;
-        multiply_range(&part, 0, p->m, 0, p->n, scratch);
-    }
-    barrier_wait(t);
-    thread_share(t, size, VECTOR, &first, &last);
-    for (int64_t s = 1; s < parts; s++, sums += size)
-        for (int64_t i = first; i < last; i++)
-            p->c[i] += sums[i];
 }
 
 int FN(matmul)(real *c, const real *a, const real *b, int64_t m, int64_t n, int64_t k,
@@ -402,31 +268,21 @@ int FN(matmul)(real *c, const real *a, const real *b, int64_t m, int64_t n, int6
         .m = m, .n = n, .k = k, .c = c, .c_row = n,
         .a = a, .a_row = a_transposed ? 1 : k, .a_col = a_transposed ? m : 1,
         .b = b, .b_row = b_transposed ? 1 : n, .b_col = b_transposed ? k : 1,
-        /* (vectors across two cache lines do not show where a tile has many rows to use them for) */
-        .b_misaligned = VECTOR_BYTES < 64 && (uintptr_t)b % VECTOR_BYTES != 0,
     };
-    int64_t parts = m * n <= k ? max_i64(1, min_i64(MOST_SPLITS, k / DEPTH)) : 1;
     int64_t worth = (int64_t)(2.0 * (double)m * (double)n * (double)k / 4e5);
-    product head = split_k(&p, parts, 0), tail = split_k(&p, parts, parts - 1);
-    int64_t stride = max_i64(multiply_scratch(&head), multiply_scratch(&tail));
-    stride = (stride + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
+    int64_t stride = (multiply_scratch(&p) + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
     threads = nn_begin((int)max_i64(1, min_i64(threads, worth)), 1);
-    char *scratch = nn_borrow(stride * threads + (parts - 1) * m * n * (int64_t)sizeof(real));
-    if (!scratch) {
-        nn_end(threads);
-        return -1;
-    }
-    thread_barrier barrier = {0};
-    #pragma omp parallel num_threads(threads)
-    {
-        thread_team here = nn_this_team(&barrier);
-        if (parts == 1)
+    char *scratch = nn_alloc(stride * threads);
+    if (scratch) {
+        thread_barrier barrier = {0};
+        #pragma omp parallel num_threads(threads)
+        {
+            thread_team here = nn_this_team(&barrier);
             multiply(&p, here, scratch + here.id * stride);
-        else
-            multiply_long(&p, parts, here, (real *)(scratch + stride * threads), scratch + here.id * stride);
-        barrier_wait(here);             /* spins: a thread that waits at the region's end sleeps, and wakes too late */
+            barrier_wait(here);         /* spins: a thread that waits at the region's end sleeps, and wakes too late */
+        }
     }
     nn_end(threads);
-    nn_give_back(scratch);
-    return 0;
+    nn_free(scratch);
+    return scratch ? 0 : -1;
 }

@@ -11,7 +11,6 @@ enum { ROWS = 8, COLUMNS = 3, TALL = 12 };      /* 24 sums of 32 registers, from
 enum { ROWS = 6, COLUMNS = 2, TALL = 6 };       /* 12 sums of 16 registers */
 #endif
 enum { MOST_SUMS = ROWS * COLUMNS, PANEL = COLUMNS * VECTOR };
-enum { MOST_STRIPED = 4, STRIPES_AHEAD = 4 };   /* see stripes */
 enum { AHEAD = 32 };                    /* steps of the sums that a is fetched ahead: where it lies in long columns, no
                                          * processor foresees the next line */
 
@@ -37,7 +36,6 @@ typedef struct {
     int64_t a_row, a_col;
     const real *b;
     int64_t b_row, b_col, b_width;      /* b_width: columns of b; the rest up to n count as 0; 0: all */
-    int b_misaligned;                   /* b's rows are not aligned to vectors: more than a few tiles read it packed */
     real *c;
     int64_t c_row;
     epilogue end;
@@ -131,19 +129,16 @@ INLINE void add_products(const int rows, const int columns, vec sum[MOST_SUMS], 
         base[r / 3] = a + r * a_row;
     #pragma GCC unroll 4
     for (int64_t q = 0; q < k; q++, b += b_row) {
-        vec right[MOST_SUMS];
+        vec right[COLUMNS];
         if (a_row == 1 && a_col != rows)
             __builtin_prefetch(a + (q + AHEAD) * a_col);
-        #pragma GCC unroll 24
-        for (int s = 0; s < columns; s++) {
+        #pragma GCC unroll 3
+        for (int s = 0; s < columns; s++)
             right[s] = load(b + s * VECTOR);
-            if (columns > COLUMNS)          /* a stripe: b is met for the first and the last time */
-                __builtin_prefetch(b + STRIPES_AHEAD * b_row + s * VECTOR);
-        }
         #pragma GCC unroll 12
         for (int r = 0; r < rows; r++) {
             vec left = splat(base[r / 3][r % 3 * a_row + q * a_col]);
-            #pragma GCC unroll 24
+            #pragma GCC unroll 3
             for (int s = 0; s < columns; s++)
                 sum[r * columns + s] += left * right[s];
         }
@@ -152,52 +147,28 @@ INLINE void add_products(const int rows, const int columns, vec sum[MOST_SUMS], 
 
 /* ---- the ends of a tile: what becomes of its sums while they are still in registers ---- */
 
-/* c = sums */
-INLINE void keep_tile(const int rows, const int columns, const vec sum[MOST_SUMS], real *c, int64_t c_row)
+/* c = the ends of sums that need no others: the sums; ACTIVATE: with the bias, but at least 0 for relu; DERIVATIVE: of
+ * relu, the sums where x > 0, else 0; STEP: of sgd without momentum, the one optimiser without moments. */
+INLINE void end_tile(const int rows, const int columns, const end_kind kind, const vec sum[MOST_SUMS], real *c,
+                     int64_t c_row, int64_t i, int64_t j, const epilogue *end)
 {
+    const real *x = kind == DERIVATIVE ? end->x + i * end->x_row + j : NULL;
+    const real floor = end->activation == NN_RELU ? 0 : -(real)INFINITY;
     #pragma GCC unroll 12
     for (int r = 0; r < rows; r++)
-        #pragma GCC unroll 24
-        for (int s = 0; s < columns; s++)
-            store(c + r * c_row + s * VECTOR, sum[r * columns + s]);
-}
-
-/* c = sums + bias, but at least `floor`: 0 for relu, minus infinity for linear */
-INLINE void bias_tile(const int rows, const int columns, const vec sum[MOST_SUMS], real *c, int64_t c_row,
-                      const real *bias, real floor)
-{
-    #pragma GCC unroll 12
-    for (int r = 0; r < rows; r++)
-        #pragma GCC unroll 24
+        #pragma GCC unroll 3
         for (int s = 0; s < columns; s++) {
-            vec z = sum[r * columns + s] + load(bias + s * VECTOR);
-            store(c + r * c_row + s * VECTOR, pick(z <= floor, splat(floor), z));
-        }
-}
-
-/* c = sums where x > 0, else 0: the derivative of relu */
-INLINE void relu_derivative_tile(const int rows, const int columns, const vec sum[MOST_SUMS], real *c, int64_t c_row,
-                                 const real *x, int64_t x_row)
-{
-    #pragma GCC unroll 12
-    for (int r = 0; r < rows; r++)
-        #pragma GCC unroll 24
-        for (int s = 0; s < columns; s++) {
-            vec left = load(x + r * x_row + s * VECTOR);
-            store(c + r * c_row + s * VECTOR, (vec)((left > 0) & (ivec)sum[r * columns + s]));
-        }
-}
-
-/* c takes a step of sgd without momentum, the one optimiser without moments: finish_tile knows it by that. */
-INLINE void sgd_tile(const int rows, const int columns, const vec sum[MOST_SUMS], real *c, int64_t c_row,
-                     const step_constants *step)
-{
-    #pragma GCC unroll 12
-    for (int r = 0; r < rows; r++)
-        #pragma GCC unroll 24
-        for (int s = 0; s < columns; s++) {
-            real *w = c + r * c_row + s * VECTOR;
-            store(w, load(w) - (step->decay * load(w) + step->rate * sum[r * columns + s]));
+            real *to = c + r * c_row + s * VECTOR;
+            vec value = sum[r * columns + s];
+            if (kind == ACTIVATE) {
+                vec z = value + load(end->bias + j + s * VECTOR);
+                value = pick(z <= floor, splat(floor), z);
+            } else if (kind == DERIVATIVE) {
+                value = (vec)((load(x + r * end->x_row + s * VECTOR) > 0) & (ivec)value);
+            } else if (kind == STEP) {
+                value = load(to) - (end->step->decay * load(to) + end->step->rate * value);
+            }
+            store(to, value);
         }
 }
 
@@ -208,16 +179,16 @@ INLINE void finish_tile(const int rows, const int columns, const vec sum[MOST_SU
     const epilogue *end = &p->end;
     const end_kind kind = last ? end->kind : KEEP;
     if (kind == KEEP) {
-        keep_tile(rows, columns, sum, c, p->c_row);
+        end_tile(rows, columns, KEEP, sum, c, p->c_row, i, j, end);
     } else if (kind == ACTIVATE && (end->activation == NN_LINEAR || end->activation == NN_RELU)) {
-        bias_tile(rows, columns, sum, c, p->c_row, end->bias + j, end->activation == NN_RELU ? 0 : -(real)INFINITY);
+        end_tile(rows, columns, ACTIVATE, sum, c, p->c_row, i, j, end);
     } else if (kind == DERIVATIVE && end->activation == NN_RELU) {
-        relu_derivative_tile(rows, columns, sum, c, p->c_row, end->x + i * end->x_row + j, end->x_row);
+        end_tile(rows, columns, DERIVATIVE, sum, c, p->c_row, i, j, end);
     } else if (kind == STEP && !end->m) {
-        sgd_tile(rows, columns, sum, c, p->c_row, end->step);
+        end_tile(rows, columns, STEP, sum, c, p->c_row, i, j, end);
     } else {
         real sums[MOST_SUMS * VECTOR];
-        keep_tile(rows, columns, sum, sums, columns * VECTOR);
+        end_tile(rows, columns, KEEP, sum, sums, columns * VECTOR, i, j, end);
         finish_out_of_line(sums, rows, columns * VECTOR, c, i, j, p);
     }
 }
@@ -233,7 +204,7 @@ INLINE void tile(const int rows, const int columns, int64_t k, const real *a, in
     const int64_t c_row = p->c_row;
     #pragma GCC unroll 12
     for (int r = 0; r < rows; r++)
-        #pragma GCC unroll 24
+        #pragma GCC unroll 3
         for (int s = 0; s < columns; s++)
             sum[r * columns + s] = (vec){};
     fetch_end(rows, columns, c, i, j, more, last, p);
@@ -246,7 +217,7 @@ INLINE void tile(const int rows, const int columns, int64_t k, const real *a, in
     if (more)
         #pragma GCC unroll 12
         for (int r = 0; r < rows; r++)
-            #pragma GCC unroll 24
+            #pragma GCC unroll 3
             for (int s = 0; s < columns; s++)
                 sum[r * columns + s] += load(c + r * c_row + s * VECTOR);
     finish_tile(rows, columns, sum, c, i, j, last, p);
@@ -278,12 +249,3 @@ static tile_function *const tiles[TALL][COLUMNS] = {
     WIDE_ROW_OF(7), WIDE_ROW_OF(8), ROW_OF(9), ROW_OF(10), ROW_OF(11), ROW_OF(12),
 #endif
 };
-
-/* Of few rows as many sums, in tiles as wide as that makes them: rows of b are read in long runs, where they lie. */
-#if VECTOR_BYTES == 64
-TILE(1, 24) TILE(2, 12) TILE(3, 8) TILE(4, 6)
-static tile_function *const stripes[MOST_STRIPED] = {tile_1_24, tile_2_12, tile_3_8, tile_4_6};
-#else
-TILE(1, 12) TILE(2, 6) TILE(3, 4) TILE(4, 3)
-static tile_function *const stripes[MOST_STRIPED] = {tile_1_12, tile_2_6, tile_3_4, tile_4_3};
-#endif

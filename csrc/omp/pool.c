@@ -1,19 +1,20 @@
-/* pool.c - max and average pooling, fast. Images are channels-last: a vector holds channels of one pixel, or several
- * pixels of few channels. For the backward pass, max pooling keeps the offset of each maximum from its window's corner.
+/* pool.c - max and average pooling, fast. Images are channels-last: a vector holds channels of one pixel, of few
+ * channels those of the next pixels too, which do not count. For the backward pass, max pooling keeps the offset of each
+ * maximum from its window's corner.
  */
 #include "../core.h"
 #include "nn_aux.h"
 
-/* VECTOR windows whose corners lie at x: their largest values, the first of equal ones, and where these stand. */
-INLINE vec window_largest(const real *x, const int64_t k, int64_t row, int64_t c, ivec *where)
+/* `lanes` windows whose corners lie at x: their largest values, the first of equal ones, and where these stand. */
+INLINE vec window_largest(const real *x, const int64_t k, int64_t row, int64_t c, int64_t lanes, ivec *where)
 {
-    vec most = load(x);
+    vec most = load_lanes(x, lanes);
     ivec at = {};
     #pragma GCC unroll 4
     for (int64_t y = 0; y < k; y++)
         #pragma GCC unroll 4
         for (int64_t i = 0; i < k; i++) {
-            vec value = load(x + y * row + i * c);
+            vec value = load_lanes(x + y * row + i * c, lanes);
             ivec more = value > most;
             most = pick(more, value, most);
             at = (more & (integer)(y * row + i * c)) | (~more & at);
@@ -22,61 +23,32 @@ INLINE vec window_largest(const real *x, const int64_t k, int64_t row, int64_t c
     return most;
 }
 
-INLINE vec window_total(const real *x, const int64_t k, int64_t row, int64_t c)
+INLINE vec window_total(const real *x, const int64_t k, int64_t row, int64_t c, int64_t lanes)
 {
     vec sum = {};
     for (int64_t y = 0; y < k; y++)
         for (int64_t i = 0; i < k; i++)
-            sum += load(x + y * row + i * c);
+            sum += load_lanes(x + y * row + i * c, lanes);
     return sum;
 }
 
-/* One row of windows: out (ow,c), and where (ow,c) for maxima; where NULL: means. With many channels a vector goes
- * through each window's; with few, windows at all places of the row are computed and those wanted taken. */
-INLINE void pool_row(const int64_t k, real *out, integer *where, const real *x, const nn_layer *s, real *values_at,
-                     integer *where_at)
+/* One row of windows: out (ow,c), and where (ow,c) for maxima; where NULL: means. */
+INLINE void pool_row(const int64_t k, real *out, integer *where, const real *x, const nn_layer *s)
 {
     int64_t c = s->in[0], row = s->in[2] * c, windows = s->out[2], pitch = s->stride * c;
-    int64_t count = c >= VECTOR ? c : (windows - 1) * pitch + c;        /* values of one run of vectors */
-    int64_t runs = c >= VECTOR ? windows : 1;
     real share = 1 / ((real)k * k);
-    for (int64_t r = 0; r < runs; r++)
-        for (int64_t j = 0; j < count; j += VECTOR) {
-            int64_t i = c >= VECTOR ? min_i64(j, c - VECTOR) : j;       /* the last vector overlaps the one before */
-            real *to = c >= VECTOR ? out + r * c + i : values_at + i;
-            ivec at;
-            store(to, where ? window_largest(x + r * pitch + i, k, row, c, &at)
-                            : window_total(x + r * pitch + i, k, row, c) * share);
-            if (where)
-                memcpy(c >= VECTOR ? where + r * c + i : where_at + i, &at, sizeof at);
-        }
-    if (c >= VECTOR)
-        return;
     for (int64_t r = 0; r < windows; r++)
-        for (int64_t i = 0; i < c; i++) {
-            out[r * c + i] = values_at[r * pitch + i];
-            if (where)
-                where[r * c + i] = where_at[r * pitch + i];
+        for (int64_t j = 0; j < c; j += VECTOR) {
+            int64_t i = max_i64(0, min_i64(j, c - VECTOR));     /* the last vector overlaps the one before */
+            const real *window = x + r * pitch + i;
+            if (where) {
+                ivec at;
+                store_some(out + r * c + i, window_largest(window, k, row, c, c - i, &at), c - i);
+                store_some((real *)(where + r * c + i), (vec)at, c - i);
+            } else {
+                store_some(out + r * c + i, window_total(window, k, row, c, c - i) * share, c - i);
+            }
         }
-}
-
-/* Room for one row of the image, values and places, and for a copy of the rows that a window covers. */
-static int64_t pool_scratch(const nn_layer *spec, int64_t n)
-{
-    (void)n;
-    int64_t row = spec->in[2] * (int64_t)spec->in[0];
-    return (2 * row_stride(row) + row_stride(spec->kernel * row) + VECTOR) * (int64_t)sizeof(real);
-}
-
-/* The image rows of a row of windows, from x on; a copy where the vectors of few channels would read past the image,
- * into one that another thread may be writing. */
-static const real *rows_of_windows(const real *x, const nn_layer *s, int64_t first_row, real *copy)
-{
-    int64_t c = s->in[0], row = s->in[2] * c, left = row_stride(s->in[1] * row) - first_row * row;
-    int64_t last_corner = (s->kernel - 1) * (row + c);
-    if (c >= VECTOR || last_corner + row_stride((s->out[2] - 1) * s->stride * c + c) <= left)
-        return x;
-    return memcpy(copy, x, (size_t)(s->kernel * row) * sizeof *copy);
 }
 
 /* A call with the window's side as a constant where that is a usual one: its loops are short. */
@@ -89,19 +61,15 @@ static const real *rows_of_windows(const real *x, const nn_layer *s, int64_t fir
     }
 
 /* Images [first, last) of the batch. */
-static void pool_images(const layer *l, real *out, integer *where, const real *x, int64_t first, int64_t last,
-                        real *scratch)
+static void pool_images(const layer *l, real *out, integer *where, const real *x, int64_t first, int64_t last)
 {
     const nn_layer *s = &l->spec;
     int64_t in_row = (int64_t)s->in[2] * s->in[0], out_row = (int64_t)s->out[2] * s->out[0];
     for (int64_t r = first; r < last; r++)
-        for (int64_t y = 0; y < s->out[1]; y++) {
-            const real *from = x + r * row_stride(l->inputs) + y * s->stride * in_row;
+        for (int64_t y = 0; y < s->out[1]; y++)
             FOR_SIDE(s->kernel, pool_row, out + r * row_stride(l->outputs) + y * out_row,
                      where ? where + r * l->outputs + y * out_row : NULL,
-                     rows_of_windows(from, s, y * s->stride, scratch + 2 * row_stride(in_row)), s, scratch,
-                     (integer *)scratch + row_stride(in_row))
-        }
+                     x + r * row_stride(l->inputs) + y * s->stride * in_row, s)
 }
 
 /* Where each maximum stands. */
@@ -156,7 +124,7 @@ static void pool_forward(layer *l, real *out, const real *x, const batch *b)
     integer *where = l->spec.kind == NN_MAXPOOL ? (integer *)l->work + b->row * l->outputs : NULL;
     int64_t first, last;
     thread_share(b->team, b->n, 1, &first, &last);
-    pool_images(l, out, where, x, first, last, b->scratch);
+    pool_images(l, out, where, x, first, last);
     activation_forward(out, l->spec.activation, first, last, l->outputs);
 }
 
@@ -210,10 +178,10 @@ static void avgpool_backward_input(layer *l, real *dx, const real *dz, const rea
 
 static const layer_kind maxpool_kind = {
     .forward = pool_forward, .backward_input = maxpool_backward_input, .flops = pool_flops,
-    .memory = {.workspace = maxpool_workspace, .scratch = pool_scratch},
+    .memory = {.workspace = maxpool_workspace},
     .fast = {.by_rows = 1, .reads_output = maxpool_reads_output},
 };
 static const layer_kind avgpool_kind = {
     .forward = pool_forward, .backward_input = avgpool_backward_input, .flops = pool_flops,
-    .memory = {.scratch = pool_scratch}, .fast = {.by_rows = 1},
+    .fast = {.by_rows = 1},
 };

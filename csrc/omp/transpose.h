@@ -1,22 +1,9 @@
-/* transpose.h - transposing in registers and of whole matrices, interleaving and its inverse. */
+/* transpose.h - transposing in registers and of whole matrices. */
 #ifndef NN_TRANSPOSE_H
 #define NN_TRANSPOSE_H
 #include "vector.h"
 
-#if VECTOR == 16
-#define LOW_HALVES 0, 16, 1, 17, 2, 18, 3, 19, 4, 20, 5, 21, 6, 22, 7, 23
-#define HIGH_HALVES 8, 24, 9, 25, 10, 26, 11, 27, 12, 28, 13, 29, 14, 30, 15, 31
-#elif VECTOR == 8
-#define LOW_HALVES 0, 8, 1, 9, 2, 10, 3, 11
-#define HIGH_HALVES 4, 12, 5, 13, 6, 14, 7, 15
-#elif VECTOR == 4
-#define LOW_HALVES 0, 4, 1, 5
-#define HIGH_HALVES 2, 6, 3, 7
-#else
-#define LOW_HALVES 0, 2
-#define HIGH_HALVES 1, 3
-#endif
-/* the same within each 16 bytes, QUAD values, of two vectors; and every other 16 bytes of both */
+/* the values of two vectors in turn, within each 16 bytes, QUAD values, of them; and every other 16 bytes of both */
 #ifdef REAL_IS_FLOAT
 #define QUAD 4
 #define PAIRS(at) at, VECTOR + at, at + 1, VECTOR + at + 1
@@ -37,63 +24,14 @@
 #define EVEN_QUADS WHOLE(0), WHOLE(2 * QUAD)
 #define ODD_QUADS WHOLE(QUAD), WHOLE(3 * QUAD)
 #else
-#define FIRST_PAIRS LOW_HALVES
-#define SECOND_PAIRS HIGH_HALVES
+#define FIRST_PAIRS PAIRS(0)
+#define SECOND_PAIRS PAIRS(QUAD / 2)
 #endif
 #if defined(__clang__) || __GNUC__ >= 12
 #define INTERLEAVE(a, b, ...) __builtin_shufflevector(a, b, __VA_ARGS__)
 #else
 #define INTERLEAVE(a, b, ...) __builtin_shuffle(a, b, (ivec){__VA_ARGS__})
 #endif
-enum { MOST_WOVEN = VECTOR > 8 ? VECTOR : 8 };
-
-/* Interleaves a vector of each of c runs, c a power of 2: values at the same index become neighbours. */
-INLINE void weave(const int c, vec v[])
-{
-    #pragma GCC unroll 4
-    for (int width = c; width > 1; width /= 2) {
-        vec next[MOST_WOVEN];
-        #pragma GCC unroll 16
-        for (int i = 0; i < c / 2; i++) {
-            next[2 * i] = INTERLEAVE(v[i], v[i + c / 2], LOW_HALVES);
-            next[2 * i + 1] = INTERLEAVE(v[i], v[i + c / 2], HIGH_HALVES);
-        }
-        #pragma GCC unroll 16
-        for (int i = 0; i < c; i++)
-            v[i] = next[i];
-    }
-}
-
-#if VECTOR == 16
-#define EVEN 0, 2, 4, 6, 8, 10, 12, 14, 16, 18, 20, 22, 24, 26, 28, 30
-#define ODD 1, 3, 5, 7, 9, 11, 13, 15, 17, 19, 21, 23, 25, 27, 29, 31
-#elif VECTOR == 8
-#define EVEN 0, 2, 4, 6, 8, 10, 12, 14
-#define ODD 1, 3, 5, 7, 9, 11, 13, 15
-#elif VECTOR == 4
-#define EVEN 0, 2, 4, 6
-#define ODD 1, 3, 5, 7
-#else
-#define EVEN 0, 2
-#define ODD 1, 3
-#endif
-
-/* Undoes weave: c vectors of whole pixels become a vector of each plane. */
-INLINE void unweave(const int c, vec v[])
-{
-    #pragma GCC unroll 3
-    for (int width = c; width > 1; width /= 2) {
-        vec next[MOST_WOVEN];
-        #pragma GCC unroll 4
-        for (int i = 0; i < c / 2; i++) {
-            next[i] = INTERLEAVE(v[2 * i], v[2 * i + 1], EVEN);
-            next[i + c / 2] = INTERLEAVE(v[2 * i], v[2 * i + 1], ODD);
-        }
-        #pragma GCC unroll 8
-        for (int i = 0; i < c; i++)
-            v[i] = next[i];
-    }
-}
 
 /* Rows `apart` from each other exchange half of what they have. */
 #define EXCHANGE(row, apart, first, second) \
@@ -105,7 +43,7 @@ INLINE void unweave(const int c, vec v[])
         }
 
 /* row[j][i] = row[i][j]: within every 16 bytes, then these as a whole. Processors do that as fast as they can move
- * values at all, and some while they multiply; weave takes them twice as long. */
+ * values at all, and some while they multiply. */
 INLINE void transpose_in_registers(vec row[VECTOR])
 {
 #ifdef REAL_IS_FLOAT

@@ -15,7 +15,7 @@ typedef integer ivec __attribute__((vector_size(VECTOR_BYTES)));
 typedef real vec_anywhere __attribute__((vector_size(VECTOR_BYTES), aligned(sizeof(real)), may_alias));
 
 #define INLINE static inline __attribute__((always_inline))
-#define APART static __attribute__((noinline))  /* has all registers to itself */
+#define APART static __attribute__((noinline))
 
 INLINE vec load(const real *from) { return *(const vec_anywhere *)from; }
 

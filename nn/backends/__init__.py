@@ -68,33 +68,33 @@ def resolve(
     return chosen
 
 
-class Place(NamedTuple):
-    """Where an engine computes alone: arguments of `create`. gpus: one or none."""
+class Device(NamedTuple):
+    """What an engine computes on alone: arguments of `create`. threads: of the processor; gpus: one or none."""
 
     threads: int | None = None
     gpus: tuple[int, ...] = ()
 
 
-def places(
+def ranks_and_devices(
     backend: str, threads: int | None = None, *, gpus: tuple[int, ...] = (), distribute: str | None = None
-) -> tuple[RankGroup, list[Place]]:
-    """Return where networks are computed that have nothing to do with each other: the ranks that share them out, and
-    this rank's places, among which its own are shared out. Arguments as those of `create`; all ranks call this alike.
+) -> tuple[RankGroup, list[Device]]:
+    """Return what computes networks that have nothing to do with each other: the ranks that share them out, and this
+    rank's devices, among which its own are shared out. Arguments as those of `create`; all ranks call this alike.
 
     Raises what `create` raises for GPUs or ranks that are not there.
     """
     if TRAITS[backend].on_host:
         rank_group = expect_ranks() if distribute else ALONE
         if rank_group.size == 1:
-            return ALONE, [Place(threads)]
+            return ALONE, [Device(threads)]
         from .cpu import share_cores
 
-        return rank_group, [Place(share_cores(rank_group, threads if TRAITS[backend].threaded else 1))]
+        return rank_group, [Device(share_cores(rank_group, threads if TRAITS[backend].threaded else 1))]
     from .cuda import group
 
     _check_gpu(backend)
-    rank_group, devices = group.places(gpus, distribute)
-    return rank_group, [Place(threads, own) for own in devices]
+    rank_group, devices = group.ranks_and_gpus(gpus, distribute)
+    return rank_group, [Device(threads, own) for own in devices]
 
 
 def _check_gpu(backend: str) -> None:

@@ -1,5 +1,5 @@
 """Networks that are computed together: the pack whose members take turns on one engine, the engine of one member of a
-pack, here or on another rank, and what the engines of several places share."""
+pack, here or on another rank, and what the engines of several devices share."""
 
 from __future__ import annotations
 
@@ -9,6 +9,12 @@ from typing import Any
 import numpy as np
 
 from .engine import Engine, Pack, PackJob
+
+
+def check_vector(engine: Engine, vector: np.ndarray) -> None:
+    """Raise ValueError for another shape or type than that of the engine's parameter vectors."""
+    if vector.shape != (engine.size,) or vector.dtype != engine.dtype:
+        raise ValueError(f"expected {engine.dtype} {(engine.size,)}, got {vector.dtype} {vector.shape}")
 
 
 class Turns:
@@ -26,9 +32,7 @@ class Turns:
         return self._engine.bytes() + waiting
 
     def set(self, member: int, what: str, vector: np.ndarray) -> None:
-        if vector.shape != (self._engine.size,) or vector.dtype != self._engine.dtype:
-            expected = f"{self._engine.dtype} {(self._engine.size,)}"
-            raise ValueError(f"expected {expected}, got {vector.dtype} {vector.shape}")
+        check_vector(self._engine, vector)
         self._vectors[member][what] = vector.copy()
 
     def get(self, member: int, what: str) -> np.ndarray:
@@ -66,23 +70,31 @@ class Turns:
         return self._engine
 
 
-class DataOfPlaces:
-    """A data set in the computer's memory, which each place loads when one of its engines first computes with it."""
+class DataOfDevices:
+    """A data set in the computer's memory, which goes to a device when one of its engines first computes with it."""
 
-    def __init__(self, *arrays: np.ndarray | None):
-        """arrays: x, y and weights as Engine.load takes them."""
-        self._arrays, self.rows = arrays, len(arrays[0])
-        self._loaded: dict[int, Any] = {}
+    def __init__(self, x: np.ndarray, y: np.ndarray | None = None, weights: np.ndarray | None = None):
+        """x, y, weights: as Engine.load takes them."""
+        self._arrays, self.weights, self.rows = (x, y, weights), weights, len(x)
+        self._loaded: dict[tuple[int, tuple[int, ...]], Any] = {}
 
-    def at(self, place: int, engine: Engine) -> Any:
-        """Return the data set as the engines of a place take it; engine: one of them."""
-        if place not in self._loaded:
-            self._loaded[place] = engine.load(*self._arrays)
-        return self._loaded[place]
+    def is_at(self, device: int) -> bool:
+        """Return whether all of it has gone to a device."""
+        return (device, ()) in self._loaded
+
+    def at(self, device: int, engine: Engine, part: slice | None = None) -> Any:
+        """Return it, or a part of its rows, as the engines of a device take it; engine: one of them."""
+        key = device, () if part is None else (part.start, part.stop)
+        if key not in self._loaded:
+            own = self._arrays if part is None else [None if a is None else a[part] for a in self._arrays]
+            self._loaded[key] = engine.load(*own)
+        return self._loaded[key]
 
 
-class EngineOfPlaces:
-    """The first place's engine, but that what it loads is for the engines of all places."""
+class EngineOfDevices:
+    """The first device's engine, but that what it loads is for the engines of all devices."""
+
+    load = DataOfDevices  # which is not yet on a device
 
     def __init__(self, engine: Engine):
         self._engine = engine
@@ -90,17 +102,13 @@ class EngineOfPlaces:
     def __getattr__(self, name: str) -> Any:
         return getattr(self._engine, name)
 
-    def load(self, x: np.ndarray, y: np.ndarray | None = None, weights: np.ndarray | None = None) -> DataOfPlaces:
-        """Return the data set, which is not yet on a device."""
-        return DataOfPlaces(x, y, weights)
-
 
 class MemberEngine:
     """An Engine for one member of a pack; what it does not compute itself is that of the pack's engine."""
 
-    def __init__(self, engine: Engine, pack: Pack, member: int, place: int = 0):
-        """place: the number of the pack's place, where there are several."""
-        self._engine, self._pack, self._member, self.place = engine, pack, member, place
+    def __init__(self, engine: Engine, pack: Pack, member: int, device: int = 0):
+        """device: the number of the pack's device, where there are several."""
+        self._engine, self._pack, self._member, self.on_device = engine, pack, member, device
 
     @property
     def pack_of_member(self) -> Pack:
@@ -109,7 +117,7 @@ class MemberEngine:
 
     def job(self, job: PackJob) -> PackJob:
         """Return a job as one of this member, with the data where it is computed."""
-        data = job.data.at(self.place, self._engine) if isinstance(job.data, DataOfPlaces) else job.data
+        data = job.data.at(self.on_device, self._engine) if isinstance(job.data, DataOfDevices) else job.data
         return PackJob(self._member, data, job.rows, job.settings, job.progress, job.shuffle)
 
     def __getattr__(self, name: str) -> Any:

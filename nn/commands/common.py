@@ -30,7 +30,7 @@ LAYOUT = ("target", "separator", "header")  # flags that say how the file at han
 def unseen_rows(flags, net, model: str, labelled: bool = True):
     """Return (rows to judge a model by, what train.folds.out_of_fold found of them or None, the word for them): those
     of --dataset, else those that its training did not see."""
-    from ..data.loading import holdout_dataset, load_for, training_dataset
+    from ..data.loading import held_out, load_for, training_dataset
 
     if flags.dataset:
         given = given_values(flags, LAYOUT)
@@ -40,7 +40,7 @@ def unseen_rows(flags, net, model: str, labelled: bool = True):
 
         ds = training_dataset(net, model, force=flags.force, memory=flags.memory)
         return ds, out_of_fold(net, ds), "rows, out of fold"
-    ds = holdout_dataset(net, model, whole=flags.reference, force=flags.force, memory=flags.memory)
+    ds = held_out(net, model, whole=flags.reference, force=flags.force, memory=flags.memory)
     return ds, None, "held-out rows" if net.holdout else "rows"
 
 

@@ -144,8 +144,7 @@ def _trained(flags, layers, effort: str | None, stop: StopRequest):
     from ..files.text_model import check_layers, check_plain, is_text
     from ..nn import Network
     from ..train import train
-    from ..train.decision import rules_in
-    from ..train.effort import choice_for, replacing, why_not
+    from ..train.effort import Effort, replacing, why_not
     from ..train.fit import training_data
     from ..watch.observe import Observers
 
@@ -184,7 +183,7 @@ def _trained(flags, layers, effort: str | None, stop: StopRequest):
             return error.result
 
     if is_chosen:
-        chosen = choice_for(ds, effort, keywords(flags, "train"), of_network, callback, checkpoint)
+        chosen = Effort(ds, effort, keywords(flags, "train"), of_network, callback, checkpoint)
     options = {**keywords(flags, "train", "several"), "checkpoint": checkpoint, "callback": callback}
     try:
         net, result = chosen.run(trained) if is_chosen else (net, trained(net, ds, **options))
@@ -192,7 +191,7 @@ def _trained(flags, layers, effort: str | None, stop: StopRequest):
         raise _unfinished(flags, chosen.net if is_chosen else net, checkpoint, stopped) from stopped
     if not is_chosen:
         return net, ds, result, partial(observers.finish, result, lambda: net), lost
-    repeated = given_values(flags, ("seed", "dtype", "init", "loss")) | rules_in(chosen.given)
+    repeated = given_values(flags, ("seed", "dtype", "init", "loss")) | chosen.rules
     for one in result["chosen"]:
         one["flags"] += "".join(f" --{name} {value}" for name, value in repeated.items())
     if chosen.stopped is not None:

@@ -7,7 +7,6 @@
     bootstrap.py   intervals of the figures, from resampled rows
     thresholds.py  the score from which a row is of class 1, by a rule; probabilities by temperature
     records.py     packed rows of a mixed table: numbers and codes
-    rows.py        columns of numbers into rows
 
 It knows nothing of layers, networks, data sets and files.
 

@@ -4,10 +4,11 @@
     formats, source  lookup, a      kinds,          loading, fields, encoding,
                      TableSource    targets         dataset          encoders, records
 
-    column.py        the one form of a table, Column and Table; TableSource: what a format offers, Wanted: what is read
+    column.py        the one form of a table, Column and Table; Wanted: what is read
     loading.py       goes the whole way, behind the door ds.py; the same with the columns of a model
     formats.py       FORMATS: how a file is recognised, and what reads it, or what to do instead
-    source.py        the bytes of files, also of those that lie elsewhere, and standard input
+    source.py        the bytes of files, also of those that lie elsewhere, and standard input; what a format offers,
+                     TableSource
     csv_table.py     CSV: csv_head.py the first lines, and whether the first of them is a header; the rows, in C, those
                      of a large file by threads
     typed.py         formats of typed columns: from blocks, rows of one column, to a Table. arrow.py: Parquet, Arrow,
@@ -23,12 +24,11 @@
     encoding.py      columns -> inputs of a network: an encoder for each kind of column, and what the training rows
                      tell it
     scaling.py       inputs that are plain numbers, scaled
-    records.py       arrays of rows in memory or, where it has no room for them, in mapped files, which a checkpoint
-                     keeps; the --memory budget
+    records.py       arrays of rows in memory or, where it has no room for them, in mapped files; the --memory budget
     splits.py        which rows are trained on
 
 To add a kind of column or a file format: docs/developing.md, «To add».
 
-Imports: utils, nn_aux, core, layers, settings. Imported by: files, ds, nn, watch, test, train, terminal, pages, study,
+Imports: utils, nn_aux, core, layers, settings. Imported by: files, ds, nn, test, train, terminal, pages, study,
 commands.
 """

@@ -10,7 +10,6 @@ import hashlib
 import io
 import math
 import os
-import sys
 import zipfile
 import zlib
 from dataclasses import dataclass
@@ -21,9 +20,10 @@ import numpy as np
 
 from ..utils import DataError, InputNotFound, NnError, log, needs_package, sha256_file
 from .column import Targets, is_coarse, unicode_text
+from .frames import columns_of
 from .records import check_left, in_rows, new_rows
 from .source import BLOCK, DEFLATE_RATIO, IMAGE_SUFFIXES, Source, fill, readable
-from .typed import Opened, array_block
+from .typed import Opened
 
 IDX_TYPES = {0x08: "u1", 0x09: "i1", 0x0B: ">i2", 0x0C: ">i4", 0x0D: ">f4", 0x0E: ">f8"}
 CIFAR_SHAPE = (3, 32, 32)
@@ -94,9 +94,7 @@ def npy(path: str) -> Opened:
             array = _numpy_array(source, source.most, path, "biuf", 2)
         except ValueError as error:
             raise DataError(f"{path}: damaged NPY file ({' '.join(str(error).split())}); write it again") from error
-    rows, columns = array.shape
-    block = lambda place: array_block(array[:, place])  # noqa: E731
-    return Opened(None, rows, lambda _places: iter([(rows, block)]), columns)
+    return columns_of(array)
 
 
 def _numpy_array(file, most: int, place: str, kinds: str, axes: int | None = None) -> np.ndarray:
@@ -139,10 +137,10 @@ def read_npz(path: str, dtype: str, labelled: bool) -> Arrays:
                 )
             x = _member(archive, "x", path)
             y = _member(archive, "y", path) if "y" in names else None
+        images = images_of(x, y, dtype, path)
     except (zipfile.BadZipFile, zlib.error, EOFError, RuntimeError, NotImplementedError, ValueError) as error:
         reason = " ".join(str(error).split())
         raise DataError(f"{path}: damaged or not an NPZ file ({reason}); write it again") from error
-    images = images_of(x, y, dtype, path)
     return _of_files(images.x, images.targets, path)
 
 
@@ -176,21 +174,11 @@ def _npz_targets(path: str, y: np.ndarray, rows: int) -> Targets:
         if y.ndim == 2:
             raise DataError(f"{place}: text of shape {y.shape}, expected ({rows},) class names; correct it")
         text = np.char.decode(y, "utf-8", "replace") if y.dtype.kind == "S" else y
-        if y.dtype.kind == "U" and not _are_characters(y):
-            raise DataError(f"{place}: text that holds no Unicode characters, expected class names; write it again")
         names, codes = np.unique(text, return_inverse=True)
         return Targets(codes.reshape(rows, 1).astype(np.float64), place, row, names.tolist())
     values = y.reshape(rows, -1).astype(np.float64)
     check_finite(place, values)
     return Targets(values, place, row)
-
-
-def _are_characters(texts: np.ndarray) -> bool:
-    """Return whether NumPy's text is made of Unicode's numbers, which Python takes for granted."""
-    if not texts.itemsize:
-        return True
-    numbers = np.ascontiguousarray(texts).view(np.dtype(np.uint32).newbyteorder(texts.dtype.byteorder))
-    return bool((numbers <= sys.maxunicode).all())
 
 
 def _channels_first(path: str, x: np.ndarray) -> np.ndarray:

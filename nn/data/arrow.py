@@ -26,14 +26,14 @@ _FLOATS = {"halffloat": "float16", "float": "float32", "double": "float64"}  # a
 
 
 def _told(open_file: Callable) -> Callable[[str], Opened]:
-    """Return what opens a file by open_file: (path) -> (names, rows, pieces), and tells the failures of pyarrow.
+    """Return what opens a file by open_file: (path) -> (names, rows, pieces, piece), and tells the failures of pyarrow.
 
-    pieces() yields the columns of some rows each.
+    piece(number), below `pieces`, returns some rows, a table or a batch.
     """
 
     def opened(path: str) -> Opened:
         with _reading(path):
-            names, rows, pieces = open_file(local(path))
+            names, rows, pieces, piece = open_file(local(path))
         if rows < 0:
             raise _damaged(path, f"{rows} rows")
         chosen = [i for i, name in enumerate(names) if not _ROW_NUMBERS.fullmatch(name)]
@@ -44,7 +44,7 @@ def _told(open_file: Callable) -> Callable[[str], Opened]:
 
         def parts(_places: list[int]) -> Iterator[tuple[int, Callable[[int], Column]]]:
             with _reading(path):
-                for columns in pieces():
+                for columns in (piece(number).columns for number in range(pieces)):
                     if len(set(map(len, columns))) > 1:
                         raise _damaged(path, "columns of different lengths")
                     if len(columns[0]):
@@ -90,56 +90,50 @@ def parquet(path: str) -> tuple:
     if texts:
         opened = parquet.ParquetFile(path, metadata=metadata, read_dictionary=texts)
 
-    def pieces() -> Iterator[list]:
-        for group in range(metadata.num_row_groups):
-            table = opened.read_row_group(group, use_threads=default_threads() > 1)
-            if table.num_rows != metadata.row_group(group).num_rows:
-                raise pyarrow(_NEED).ArrowInvalid("a row group with other rows than it says")
-            yield table.columns
+    def piece(group: int):
+        table = opened.read_row_group(group, use_threads=default_threads() > 1)
+        if table.num_rows != metadata.row_group(group).num_rows:
+            raise pyarrow(_NEED).ArrowInvalid("a row group with other rows than it says")
+        return table
 
-    return (schema.names, metadata.num_rows, pieces)
+    return schema.names, metadata.num_rows, metadata.num_row_groups, piece
 
 
 @_told
 def feather(path: str) -> tuple:
     """Open a file of Arrow's file format, which is Feather's as well."""
-    pa = pyarrow(_NEED)
     from pyarrow import ipc
 
-    def batches(columns: list[int] | None = None) -> Iterator:
-        opened = ipc.open_file(path, options=ipc.IpcReadOptions(included_fields=columns or [], use_threads=False))
-        return map(opened.get_batch, range(opened.num_record_batches))
+    def opened(columns: list[int]):
+        return ipc.open_file(path, options=ipc.IpcReadOptions(included_fields=columns, use_threads=False))
 
-    def pieces() -> Iterator[list]:
-        for batch in batches():
-            batch.validate(full=True)  # pyarrow believes the places of texts that a file names
-            yield [pa.chunked_array([column]) for column in batch.columns]
+    def piece(number: int):
+        batch = whole.get_batch(number)
+        batch.validate(full=True)  # pyarrow believes the places of texts that a file names
+        return batch
 
-    names = ipc.open_file(path).schema.names
-    return (names, sum(batch.num_rows for batch in batches(names and [0])), pieces)
+    whole = opened([])
+    names, pieces = whole.schema.names, whole.num_record_batches
+    first = opened(names and [0])  # of the columns
+    return names, sum(first.get_batch(number).num_rows for number in range(pieces)), pieces, piece
 
 
 @_told
 def orc(path: str) -> tuple:
     """Open an ORC file."""
-    pa = pyarrow(_NEED)
     from pyarrow import orc
 
     opened = orc.ORCFile(path)
-
-    def pieces() -> Iterator[list]:
-        for number in range(opened.nstripes):
-            yield [pa.chunked_array([column]) for column in opened.read_stripe(number).columns]
-
-    return (opened.schema.names, opened.nrows, pieces)
+    return opened.schema.names, opened.nrows, opened.nstripes, opened.read_stripe
 
 
 # ---------------------------------------------------------------- columns
 
 
 def arrow_block(column) -> Column:
-    """Return the block of a column (pyarrow.ChunkedArray). Raises Unreadable."""
+    """Return the block of a column (pyarrow.Array or ChunkedArray). Raises Unreadable."""
     pa = pyarrow("columns of Arrow")
+    column = pa.chunked_array([column]) if isinstance(column, pa.Array) else column
     kind, types = column.type, pa.types
     if isinstance(kind, pa.BaseExtensionType):
         kind = kind.storage_type

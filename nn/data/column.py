@@ -10,7 +10,6 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Protocol
 
 import numpy as np
 
@@ -68,15 +67,6 @@ class Column:
         """Return the rows of each text that occurs."""
         counts = np.bincount(self.values[self.values >= 0], minlength=len(self.words)).tolist()
         return {word: rows for word, rows in zip(self.words, counts, strict=True) if rows}
-
-
-def empty_columns(reads: dict[int, str], words: dict[int, list[str]], odd: dict[int, dict]) -> dict[int, Column]:
-    """Return columns by their places, whose values are still to be set. reads: number, text or date of each."""
-    return {place: Column(kind, np.empty(0), words.get(place, []), odd.get(place, {})) for place, kind in reads.items()}
-
-
-def columns_of_numbers(x: np.ndarray) -> tuple[Column, ...]:
-    return tuple(Column("number", values) for values in x.T)
 
 
 @dataclass(frozen=True)
@@ -147,7 +137,6 @@ class Targets:
     columns: list[str] | None = None  # the names of the target columns
     are_classes: bool = False  # names are classes by the file's format, however many
     are_indices: bool = False  # numbers are class indices by the file's format
-    written: object | None = None  # WrittenNumbers: how the numbers are written; None: plainly
 
     @property
     def width(self) -> int:
@@ -163,24 +152,6 @@ class Targets:
     def are_many(self) -> bool:
         """Return whether the first rows show that these are no classes, so that nobody has to sort them all."""
         return len(np.unique(self.values[:_GLANCE_ROWS, 0])) > AUTO_CLASSES
-
-
-class TableSource(Protocol):
-    """One file of a table format, or several with the same columns, or a data frame, opened; rows are read by `read`.
-
-    Opening raises InputNotFound, and DataError for files that are none or whose columns differ.
-    """
-
-    path: str  # the files as the user named them; how messages call the table
-    names: list[str] | None  # of the columns, None where the files have no names for them
-    width: int  # columns of the files
-    default_target: int  # the place of the last column that has a name or, in the first rows, a value
-
-    def column(self, place: int) -> str:
-        """Return how messages call a column."""
-
-    def read(self, wanted: Wanted) -> Table:
-        """Return all rows. Raises DataError for rows that are no rows of this table, and columns of no known type."""
 
 
 @np.errstate(over="ignore")

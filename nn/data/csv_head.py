@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import re
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import islice, pairwise
@@ -14,7 +14,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ..core import extension
-from ..utils import DataError, UsageError, log
+from ..utils import DataError, UsageError
 from .column import GAPS, TRUTHS, date_in
 from .dataset import Schema
 from .source import Source
@@ -27,7 +27,6 @@ _SHORT_NAMES = {"tab": "\t", "\\t": "\t"}
 _SEPARATOR_LINE = re.compile(rb'"?sep=(.)"?\r?\n')  # which spreadsheets write above a table, and read
 _HEAD_BYTES = 1 << 19  # read at first: some hundred rows
 _FRACTION = re.compile(rb'(?:^|[;\n])[ "]*[-+]?\d*([.,])\d+(?:[eE][-+]?\d+)?[ "]*(?=[;\r\n]|$)')
-_NO_COMMENT = re.compile(rb"\n(?!#)")
 MOST_COLUMNS = 1 << 17
 SEPARATORS = (",", ";", "\t", "|")
 _BLANK = " "  # or several, or tabs; tried where none of the others but tab separates fields
@@ -37,13 +36,11 @@ _ROW = np.dtype([("line", "i8"), ("fields", "i8")])  # struct csv_row
 _WHOLE = re.compile(r"\d{1,18}", re.ASCII)
 _LEAST_NAMES = 3  # numbers that are taken for names where they count the columns
 _MANY_COLUMNS = 8  # whose numbers do not ascend by chance
-_LEAST_BELOW = 3  # rows below a second header
 _HEAD_ROWS = 100  # looked at, to tell a header
 _HEAD_FIELDS = 30_000  # looked at, but for the first two rows, which are whole
 _SPLIT_ROWS = 50  # looked at, to tell the separator
 _COMMA = re.compile(r"[-+]?(?:\d+,\d*|,\d+)(?:[eE][-+]?\d+)?", re.ASCII)
 _WRITTEN = re.compile(r"[^a-zA-Z;|\d]*\d[^;|]*")  # numbers and dates as people write them: $1,234.50, 5 Jan 2019
-_ABSENT = GAPS | {"-", "--", "n.a.", "na", "missing", "unknown", "x"}  # words that no unit is
 
 
 UNSAID = Schema()  # the layout is found out
@@ -61,10 +58,7 @@ class Head:
     point: str | None = None  # within the first numbers, between semicolons: perhaps a comma; None: there is none
     row_bytes: float = 1.0  # of a row, as the first ones are
     last_filled: int = -1  # the last column that has a name or a value in the first rows
-    text: bytes = b""  # the file's first lines, or all of it, without a byte order mark
-    is_all: bool = False
     is_gzip: bool = False
-    ends_in_cr: bool = False  # the lines of the file do; in text they end in LF
 
     @property
     def width(self) -> int:
@@ -79,11 +73,6 @@ class Head:
         name = self.names[index] if self.names else ""
         return f"column {name}" if name else f"column {index + 1} of {self.width}"
 
-    def kinds(self, places: Iterable[int], missing: frozenset[str]) -> dict[int, tuple]:
-        """Return of each column (kind, least and greatest number) in the first rows. missing: words for a gap."""
-        columns = {place: ColumnBelow(self.rows, place, missing) for place in places}
-        return {place: (column.kind, *column.bounds()) for place, column in columns.items()}
-
 
 def read_head(path: str, schema: Schema = UNSAID, first: Head | None = None) -> Head:
     """Look at the first rows of a file; `first` is the head of the first of several files. schema: what a person says
@@ -91,14 +80,11 @@ def read_head(path: str, schema: Schema = UNSAID, first: Head | None = None) -> 
 
     Raises DataError if there is no row of data, UsageError for a separator that cannot be one.
     """
-    start, separator = _start(path), schema.choices.separator
-    begins = start["text"]
-    if said := _SEPARATOR_LINE.match(begins):
-        begins, separator = b"\n" + begins[said.end() :], separator or decoded(said[1])
-    text = _without_comments(begins)
+    (text, is_gzip), separator = _start(path), schema.choices.separator
+    if said := _SEPARATOR_LINE.match(text):
+        text, separator = b"\n" + text[said.end() :], separator or decoded(said[1])
     if not text.strip():
-        found = f"its first {len(begins)} bytes are blank lines or comments, which begin with #"
-        found = found if begins.strip() or len(begins) > LONGEST_LINE else "the file is empty"
+        found = f"its first {len(text)} bytes are blank lines" if len(text) > LONGEST_LINE else "the file is empty"
         raise DataError(f"{path}: {found}, expected rows of numbers separated by commas")
     rows = FirstRows(text, separator_of(text) if separator is None else _given_separator(path, text, separator))
     if rows.counts[0] > MOST_COLUMNS:
@@ -108,12 +94,15 @@ def read_head(path: str, schema: Schema = UNSAID, first: Head | None = None) -> 
         )
     if not rows.counts[-1] and len(rows.counts) <= 2:
         raise open_quote(path, rows.lines[-1])
+    if text.startswith(b"#") and rows.counts[0] != max(rows.counts, key=rows.counts.count):
+        raise DataError(
+            f"{path}, row 1: begins with #, as a comment does, expected names of columns or a row; remove the lines "
+            "above the table"
+        )
     names = [cell.text for cell in rows.rows[0]] if _has_header(rows, schema, first) else None
-    row = 0 if names is None else 1 + _is_second_header(rows)
+    row = int(names is not None)
     if row >= len(rows.counts):
         raise DataError(f"{path}: only a header, expected at least one row of numbers; add the data")
-    if row == 2:
-        log.warning("%s, row %d: texts above numbers, as units are; it is left out", path, rows.lines[1])
     below, width = rows.rows[row:], rows.counts[0 if names else row]
     values = ([cells[place].text for cells in below if place < len(cells)] for place in range(width))
     filled = [place for place, own in enumerate(values) if (names and names[place]) or not GAPS.issuperset(own)]
@@ -127,29 +116,8 @@ def read_head(path: str, schema: Schema = UNSAID, first: Head | None = None) -> 
         fraction[1].decode() if fraction else None,
         len(text) / max(1, text.count(b"\n")),
         max(filled, default=width - 1),
-        **start,
+        is_gzip,
     )
-
-
-def _without_comments(text: bytes) -> bytes:
-    """Return the text with blank lines instead of the comments above it, which begin with #.
-
-    The last of these lines is none if it has as many fields as the one below: `#name` may begin a header.
-    """
-    end = _end_of_comments(text)
-    last, below = text[text.rfind(b"\n", 0, max(0, end - 1)) + 1 : end], text[end:].partition(b"\n")[0]
-    marks = [separator.encode() for separator in SEPARATORS]
-    if below and any(last.count(mark) == below.count(mark) > 0 for mark in marks):
-        end -= len(last)
-    return b"\n" * text.count(b"\n", 0, end) + text[end:]
-
-
-def _end_of_comments(text: bytes) -> int:
-    """Return where the lines end that a text begins with and that begin with #."""
-    if not text.startswith(b"#"):
-        return 0
-    found = _NO_COMMENT.search(text)
-    return found.end() if found else len(text)
 
 
 def open_quote(path: str, line: int) -> DataError:
@@ -159,24 +127,22 @@ def open_quote(path: str, line: int) -> DataError:
     )
 
 
-def _start(path: str) -> dict:
-    """Return what Head has of the first lines, at least two that are neither blank nor comments above the table."""
-    text, is_all, ends_in_cr = b"", False, False
+def _start(path: str) -> tuple[bytes, bool]:
+    """Return the first lines of a file, at least two that are not blank, and whether it is gzip."""
+    text, is_all = b"", False
     with Source(path) as source:
         for size in (_HEAD_BYTES, LONGEST_LINE):
             block = source.read(size)
             is_all, text = len(block) < size, text + block
-            ends_in_cr = ends_in_cr or (b"\n" not in text and b"\r" in text.rstrip(b"\r"))
-            text = text.replace(b"\r", b"\n") if ends_in_cr else text
-            begin = _end_of_comments(text.removeprefix(BYTE_ORDER_MARK))
-            lines = text[begin:].split(b"\n", 64)[:-1]  # without the last line, which may be cut
+            lines = text.split(b"\n", 64)[:-1]  # without the last line, which may be cut
             if is_all or sum(map(bool, map(bytes.strip, lines))) > 2:
                 break
+    if b"\n" not in text and b"\r" in text.rstrip(b"\r"):
+        raise DataError(f"{path}: its lines end in CR alone, expected LF or CR LF; save it again with such ends")
     if not is_all and text.find(b"\n", max(0, len(text) - LONGEST_LINE)) < 0:
         raise too_long(path)
     text = text if is_all else text[: text.rfind(b"\n") + 1]
-    text = text.removeprefix(BYTE_ORDER_MARK)
-    return {"text": text, "is_all": is_all, "is_gzip": source.is_gzip, "ends_in_cr": ends_in_cr}
+    return text.removeprefix(BYTE_ORDER_MARK), source.is_gzip
 
 
 # -- separator and decimal comma -----------------------------------------------------------------------------
@@ -239,10 +205,6 @@ class FirstRows:
             cells.append(Cell(field, "number" if is_number else _kind_of(field)))
         cells = iter(cells)
         self.rows = [list(islice(cells, count)) for count in self.counts]
-
-    def columns_below(self, row: int = 0) -> list[ColumnBelow]:
-        """Return the columns of a row, as the rows below it have them."""
-        return [ColumnBelow(self.rows[row + 1 :], place) for place in range(self.counts[row])]
 
 
 class ColumnBelow:
@@ -315,7 +277,7 @@ def _are_names(rows: FirstRows) -> bool:
     Names are texts above numbers, dates or yes/no words, and half as much tells a word that does not come again below
     where others do. A number above numbers tells against it, several that ascend as one.
     """
-    columns = list(zip(rows.rows[0], rows.columns_below(), strict=True))
+    columns = [(cell, ColumnBelow(rows.rows[1:], place)) for place, cell in enumerate(rows.rows[0])]
     if _are_numbered(columns):
         return True
     known = [(cell, below) for cell, below in columns if cell.text not in GAPS and re.search(r"\w", cell.text)]
@@ -352,18 +314,6 @@ def _count(texts: list[str]) -> bool:
 def _ascend(texts: Sequence[str]) -> bool:
     """Return whether texts are whole numbers, each larger than the one before."""
     return all(map(_WHOLE.fullmatch, texts)) and all(int(one) < int(other) for one, other in pairwise(texts))
-
-
-def _is_second_header(rows: FirstRows) -> bool:
-    """Return whether the row below a header is a second one, of units or types: texts above all numbers and dates, two
-    or more of them, that never come again."""
-    is_full = len(rows.counts) > 1 + _LEAST_BELOW and rows.counts[1] == rows.counts[0]
-    is_full = is_full and any(cell.kind in ("text", "written") for cell in rows.rows[1])
-    pairs = zip(rows.rows[1], rows.columns_below(1), strict=True) if is_full else ()
-    typed = [(cell, below) for cell, below in pairs if cell.text and below.kind in ("number", "date")]
-    return len(typed) > 1 and all(
-        cell.kind in ("text", "written") and cell.text not in below.words | _ABSENT for cell, below in typed
-    )
 
 
 @lru_cache(1 << 12)

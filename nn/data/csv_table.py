@@ -10,8 +10,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import nullcontext
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 
 import numpy as np
@@ -28,7 +27,6 @@ from .column import (
     Span,
     Table,
     Wanted,
-    empty_columns,
     is_coarse,
     number_in,
     settled,
@@ -38,6 +36,7 @@ from .csv_head import (
     BYTE_ORDER_MARK,
     LONGEST_LINE,
     UNSAID,
+    ColumnBelow,
     Head,
     decoded,
     open_quote,
@@ -46,7 +45,7 @@ from .csv_head import (
 )
 from .dataset import Schema
 from .records import new_rows
-from .source import BLOCK, Files, check_same_columns, local, read_blocks
+from .source import BLOCK, Files, TableSource, check_same_columns, local, read_blocks
 from .typed import joined
 
 ffi, lib = extension("seq")
@@ -69,8 +68,8 @@ _ROLES = {  # what a column reads, and whether it is exact or raw -> its role in
 # -- a table -------------------------------------------------------------------------------------------------
 
 
-class CsvSource:
-    """The column.TableSource of CSV.
+class CsvSource(TableSource):
+    """The table of CSV files.
 
     The columns are those of the first file's header. A further file may have no header: some programs cut one file
     into several without repeating it.
@@ -87,31 +86,25 @@ class CsvSource:
             if head.names and not first.names:
                 raise DataError(f"{head.path}: a header, expected none as in {first.path}; remove it, or add one there")
             check_same_columns(head.path, head.names or [], first.path, first.names or [])
-        self._agree_on_point(next((head.point for head in self._heads if head.point), None))
-
-    def read(self, wanted: Wanted) -> Table:
-        """Return all rows. Raises DataError for rows that are no rows of this table."""
-        return self.files.read_with(lambda: self._table(wanted))
+        point = next((head.point for head in self._heads if head.point), ".")
+        for head in self._heads:  # a file whose first numbers have no decimals is read as the others
+            head.point = head.point or point
 
     def _table(self, wanted: Wanted) -> Table:
         stored = self._stored(wanted)
         rows = self._rows(stored)
         columns = rows.columns
         guessed = [place for place, kind in wanted.reads.items() if kind is None and place not in wanted.raw]
-        texts = {
-            place
-            for place in guessed
-            if columns[place].odd and (place in wanted.pure or _share(columns[place]) < MOSTLY)
-        }
+        odd = [place for place in guessed if columns[place].odd]
+        texts = [place for place in odd if place in wanted.pure or _share(columns[place]) < MOSTLY]
         if texts:
-            columns |= self._rows(replace(stored, reads=dict.fromkeys(sorted(texts), "text"))).columns
-        if self._head.separator == ";" and self._has_late_comma(columns, guessed, rows.spans):
-            self._agree_on_point(",")
-            return self._table(wanted)
+            columns |= self._rows(replace(stored, reads=dict.fromkeys(texts, "text"))).columns
+        if self._head.separator == ";":
+            self._check_decimals(columns, guessed, rows.spans)
         for place in guessed:
             if columns[place].reads == "text":
                 least = 1.0 if place in wanted.pure else MOSTLY
-                columns[place] = settled(columns[place], None, self._head.point or ".", least)
+                columns[place] = settled(columns[place], None, self._head.point, least)
             elif not columns[place].odd and columns[place].low > columns[place].high:
                 columns[place] = Column("text", np.full(rows.count, -1, np.int32))  # gaps only
         columns = dict(sorted(columns.items()))
@@ -125,22 +118,19 @@ class CsvSource:
         A column that float32 does not blur in some rows is blurred in no further ones, as its range grows at least as
         its size does; unless it is constant so far.
         """
-        first = self._head.kinds(wanted.reads, wanted.missing)
+        first = {place: ColumnBelow(self._head.rows, place, wanted.missing) for place in wanted.reads}
         reads = {place: "text" if place in wanted.raw else kind for place, kind in wanted.reads.items()}
-        reads = {place: kind or _STORED.get(first[place][0], "text") for place, kind in reads.items()}
-        bounds = [first[p][1:] for p, kind in reads.items() if kind == "number" and p not in wanted.exact]
-        is_double = any(low >= high and low != 0 for low, high in bounds) or _are_coarse(bounds)
+        reads = {place: kind or _STORED.get(first[place].kind, "text") for place, kind in reads.items()}
+        bounds = [first[p].bounds() for p, kind in reads.items() if kind == "number" and p not in wanted.exact]
+        is_double = any(low >= high and low != 0 for low, high in bounds) or is_coarse(*np.reshape(bounds, (-1, 2)).T)
         return replace(wanted, reads=reads, dtype="float64" if is_double else wanted.dtype)
 
     def _filled(self, table: Table, wanted: Wanted) -> Table:
         """Return the table, its matrix of all columns of numbers, in float64 where float32 would blur one."""
         columns = table.columns
         places = sorted(p for p, column in columns.items() if column.reads == "number" and p not in wanted.exact)
-        dtype = (
-            "float64"
-            if wanted.dtype == "float64" or _are_coarse([(columns[p].low, columns[p].high) for p in places])
-            else "float32"
-        )
+        bounds = np.reshape([(columns[p].low, columns[p].high) for p in places], (-1, 2))
+        dtype = "float64" if is_coarse(*bounds.T) else wanted.dtype
         again = [place for place in table.number_places if columns[place].reads == "number"]
         if again and dtype == "float64" != table.numbers.dtype:  # since another column did not look like numbers
             columns |= self._rows(replace(wanted, reads=dict.fromkeys(again, "number"), dtype=dtype)).columns
@@ -149,21 +139,17 @@ class CsvSource:
             table.number_places = places
         return table
 
-    def _agree_on_point(self, point: str | None) -> None:
-        """Let files whose first numbers have no decimals be read with the same point or comma as the others."""
-        for head in self._heads:
-            head.point = head.point or point
-
-    def _has_late_comma(self, columns: dict[int, Column], guessed: list[int], spans: list[Span]) -> bool:
-        """Return whether a decimal comma stands where the first rows have no decimals. Raises DataError for one among
-        decimal points, or the other way round."""
+    def _check_decimals(self, columns: dict[int, Column], guessed: list[int], spans: list[Span]) -> None:
+        """Raise DataError for a decimal comma where the first numbers with decimals have a point, or the other way
+        round."""
         head = self._head
+        other = "," if head.point == "." else "."
         for place, column in columns.items():
-            word = _other_number(column.odd or (column.words if place in guessed else []), head.point or ".")
+            words = column.odd or (column.words if place in guessed else [])
+            others = (word for word in words if other in word and head.point not in word)
+            word = next((word for word in others if number_in(word, other) is not None), None)
             if word is None:
                 continue
-            if not head.point:
-                return True
             codes = column.values
             first = column.odd[word].first if column.odd else int(np.argmax(codes == column.words.index(word)))
             row, name = Table({}, codes, [], spans).row(first), "comma" if head.point == "," else "point"
@@ -171,45 +157,27 @@ class CsvSource:
                 f'{self.path}, {row}, {head.column(place)}: found "{shortened(word)}", expected a decimal {name} '
                 f"as in the other numbers; write all numbers one way"
             )
-        return False
 
     # -- rows ------------------------------------------------------------------------------------------------
 
-    def _rows(self, stored: Wanted) -> Rows:
+    def _rows(self, stored: Wanted) -> CsvReader:
         """Return all rows, of one large file that is not packed by several threads."""
         head, several = self._head, len(self._heads) > 1
-        is_plain = not (several or head.is_gzip or head.ends_in_cr)
-        with open(local(head.path), "rb", buffering=0) if is_plain else nullcontext() as file:
-            size = file and os.fstat(file.fileno()).st_size
-            if file and (rows := _read_pieces(head, stored, file.fileno(), size)):
-                return rows
-            reader = CsvReader(head, stored, size and head.rows_in(size), several)
-            for number, head in enumerate(self._heads):
-                if number:
-                    reader.begin(head)
-                blocks = _blocks(file.fileno(), 0, size, []) if file else read_blocks(head.path)
-                blocks = (block.replace(b"\r", b"\n") for block in blocks) if head.ends_in_cr else blocks
-                reader.read_blocks([head.text] if head.is_all else blocks)
+        size = 0 if several or head.is_gzip else os.path.getsize(local(head.path))
+        if size and (rows := _read_pieces(head, stored, size)):
+            return rows
+        reader = CsvReader(head, stored, size and head.rows_in(size), several)
+        for number, head in enumerate(self._heads):
+            if number:
+                reader.begin(head)
+            reader.read_blocks(read_blocks(head.path))
         return reader.taken()
-
-
-def _are_coarse(bounds: list[tuple[float, float]]) -> bool:
-    return is_coarse(*np.array(bounds).reshape(-1, 2).T)
 
 
 def _share(column: Column) -> float:
     """Return the share of the known fields that are what the column was read as."""
     odd, others = sum(one.rows for one in column.odd.values()), len(column) - int(column.is_gap.sum())
     return others / (odd + others)
-
-
-def _other_number(words: Iterable[str], point: str) -> str | None:
-    """Return the first word that is a number with a comma before its decimals where the others have a point, or the
-    other way round."""
-    other = "," if point == "." else "."
-    return next(
-        (word for word in words if other in word and point not in word and number_in(word, other) is not None), None
-    )
 
 
 # -- rows in C -----------------------------------------------------------------------------------------------
@@ -294,81 +262,57 @@ def _add_odd(odd: dict[str, Odd], word: str, more: Odd, start: int = 0) -> None:
         known.rows += more.rows
 
 
-@dataclass
-class Rows:
-    """Rows of a table, the columns as C stores them.
-
-    arrays: matrix (rows, columns) has numbers, doubles the exact ones and dates, codes the indices of words. places: of
-    their columns. lines, last_line: of the text, and that of the last row.
-    """
-
-    count: int
-    arrays: dict[str, np.ndarray]
-    places: dict[str, list[int]]
-    columns: dict[int, Column]
-    spans: list[Span]
-    lines: int
-    last_line: int
-
-    def point_columns(self) -> None:
-        """Let the columns have their parts of the arrays."""
-        for name, places in self.places.items():
-            for slot, place in enumerate(places):
-                self.columns[place].values = self.arrays[name][: self.count, slot]
-
-
 class CsvReader:
     """Reads rows of some columns from the lines of file after file.
 
-    wanted: what is read of each column: number, text or date. rows: of a block of memory.
+    wanted: what is read of each column: number, text or date. rows: of a block of memory. Once they are `taken`:
+    count; columns, as C stores them in `arrays`: matrix (rows, columns) has numbers, doubles the exact ones and dates,
+    codes the indices of words; places: of their columns; spans.
     """
 
     def __init__(self, head: Head, wanted: Wanted, rows: int | None = None, several: bool = False):
-        self._csv, self._memory, self._reads, self._several = ffi.new("struct csv *"), {}, wanted.reads, several
-        self._csv.columns, self._gap_memory = head.width, {}
-        self._csv.gaps = self._gaps = _gaps(wanted.missing, self._gap_memory)
+        self.csv, self._memory, self._reads, self._several = ffi.new("struct csv *"), {}, wanted.reads, several
+        self.csv.columns = head.width
+        self.csv.gaps = self._gaps = _gaps(wanted.missing, self._memory)
         self._full_rows, self._rest = 0, b""  # rest: the front of a row whose end is still to come
-        self._spans: list[Span] = []
+        self.columns: dict[int, Column] = {}
+        self.spans: list[Span] = []
         self.begin(head)
-        self._fill_struct(wanted)
-        types = {"matrix": wanted.dtype, "doubles": "float64", "codes": "int32"}
-        self._arrays = {name: np.empty((0, len(self._places[name])), kind) for name, kind in types.items()}
-        widest = max(array.itemsize * array.shape[1] for array in self._arrays.values())
-        self._block_rows = rows or max(1, _BLOCK_BYTES // max(1, widest))
-
-    def _fill_struct(self, wanted: Wanted) -> None:
-        """Fill in the C reader's struct for these columns, without memory for rows."""
-        csv, self._places = self._csv, {"matrix": [], "doubles": [], "codes": []}
+        csv, self.places = self.csv, {"matrix": [], "doubles": [], "codes": []}
         roles = np.zeros((csv.columns, 2), np.intc)
         for place, reads in sorted(wanted.reads.items()):
             role, name = _ROLES[reads, place in (wanted.raw if reads == "text" else wanted.exact)]
-            roles[place] = role, len(self._places[name])
-            self._places[name].append(place)
-        csv.numbers, csv.apart, csv.texts = map(len, self._places.values())
-        roles[self._places["doubles"], 1] += csv.numbers
+            roles[place] = role, len(self.places[name])
+            self.places[name].append(place)
+        csv.numbers, csv.apart, csv.texts = map(len, self.places.values())
+        roles[self.places["doubles"], 1] += csv.numbers
         csv.is_double = wanted.dtype == "float64"
         self._low, self._high = (np.full(csv.numbers + csv.apart, bound) for bound in (np.inf, -np.inf))
         _point(csv, self._memory, roles=roles, low=self._low, high=self._high, row=np.empty(csv.numbers + csv.apart))
         csv.words = self._c_words = ffi.new("struct csv_words[]", csv.columns)
         self._words: dict[int, _Words] = {}
+        types = {"matrix": wanted.dtype, "doubles": "float64", "codes": "int32"}
+        self.arrays = {name: np.empty((0, len(self.places[name])), kind) for name, kind in types.items()}
+        widest = max(array.itemsize * array.shape[1] for array in self.arrays.values())
+        self._block_rows = rows or max(1, _BLOCK_BYTES // max(1, widest))
 
     @property
     def rows(self) -> int:
         """Return the number of rows that were read."""
-        return self._full_rows + self._csv.rows
+        return self._full_rows + self.csv.rows
 
     def begin(self, head: Head) -> None:
         """Go on with the rows of a file."""
         self._end_span()
-        self._head, csv = head, self._csv
+        self._head, csv = head, self.csv
         csv.separator, csv.point = head.separator.encode(), (head.point or ".").encode()
         csv.first_line, csv.line = head.first_line, 0
-        self._spans.append(Span(self.rows, head.first_line, head.path if self._several else None))
+        self.spans.append(Span(self.rows, head.first_line, head.path if self._several else None))
 
     def _end_span(self) -> None:
-        for span in self._spans[-1:]:
+        for span in self.spans[-1:]:
             rows = self.rows - span.at
-            span.has_lines = rows == 0 or self._csv.row_line == span.line + rows - 1
+            span.has_lines = rows == 0 or self.csv.row_line == span.line + rows - 1
 
     def read_blocks(self, blocks: Iterable[bytes]) -> None:
         """Take in a file, or a piece of it. Raises DataError."""
@@ -376,27 +320,25 @@ class CsvReader:
             self.read(text)
         self.read(b"", is_end=True)
         if self._rest:
-            raise open_quote(self._head.path, self._csv.row_line)
+            raise open_quote(self._head.path, self.csv.row_line)
 
     def read(self, text: bytes, is_end: bool = False) -> None:
         """Take in the next bytes of the file. is_end: the last line is whole."""
-        at = 0
-        if self._rest:  # of the text only a line that goes over its beginning is copied
-            at = text.find(b"\n") + 1 or len(text)
-            self._take_in(self._rest + text[:at], 0, is_end)
-            if self._rest:
-                text, at = self._rest + text[at:], 0
-        self._take_in(text, at, is_end)
-
-    def _take_in(self, text: bytes, at: int, is_end: bool) -> None:
-        csv, stop = self._csv, len(text) if is_end else text.rfind(b"\n") + 1
-        if csv.line == 0 < csv.first_line and text[:3] == BYTE_ORDER_MARK:
-            at = min(3, stop)
+        text, csv = self._rest + text, self.csv
+        stop = len(text) if is_end else text.rfind(b"\n") + 1
+        at = min(3, stop) if csv.line == 0 < csv.first_line and text[:3] == BYTE_ORDER_MARK else 0
         buffer = ffi.from_buffer(text)
         while (result := lib.csv_read(csv, buffer + at, stop - at)) not in (lib.CSV_OK, lib.CSV_OPEN):
+            place = csv.column
+            if result == lib.CSV_NO_ROOM and place not in self._words:
+                self._words[place] = _Words(self._c_words + place, self._reads[place] != "text")
             if result == lib.CSV_FULL:
-                self._make_room()
-            elif result == lib.CSV_RAGGED or not self._make_room_for_words():
+                self._full_rows += csv.rows
+                for member, array in self.arrays.items():
+                    self.arrays[member] = array = _with_room(array, self._full_rows + self._block_rows)
+                    _point(csv, self._memory, **{member: array[self._full_rows :]})
+                csv.rows, csv.capacity = 0, self._block_rows
+            elif result == lib.CSV_RAGGED or not self._words[place].make_room(csv.length):
                 raise self._failure(result)
             at += csv.used
         self._rest = text[at + csv.used :]
@@ -405,39 +347,32 @@ class CsvReader:
         if len(self._rest) > _LONGEST_ROW and result == lib.CSV_OPEN:
             raise open_quote(self._head.path, csv.row_line)
 
-    def _make_room(self) -> None:
-        csv = self._csv
-        self._full_rows += csv.rows
-        for member, array in self._arrays.items():
-            self._arrays[member] = array = _with_room(array, self._full_rows + self._block_rows)
-            _point(csv, self._memory, **{member: array[self._full_rows :]})
-        csv.rows, csv.capacity = 0, self._block_rows
-
-    def _make_room_for_words(self) -> bool:
-        place = self._csv.column
-        if place not in self._words:
-            self._words[place] = _Words(self._c_words + place, self._reads[place] != "text")
-        return self._words[place].make_room(self._csv.length)
-
-    def taken(self, more: int = 0) -> Rows:
-        """Return the rows; the memory of their blocks is given back. more: rows for which there is room behind them."""
+    def taken(self, more: int = 0) -> CsvReader:
+        """Let the columns have the rows; the memory of their blocks is given back. more: rows for which there is room
+        behind them."""
         self._end_span()
-        count, csv = self.rows, self._csv
+        self.count = self.rows
         self._memory.clear()  # the blocks among it
-        arrays = {name: _with_room(array, count + more)[: count + more] for name, array in self._arrays.items()}
-        self._arrays.clear()
-        numbers = [*self._places["matrix"], *self._places["doubles"]]
-        words = {place: words.texts() for place, words in self._words.items() if place in self._places["codes"]}
-        odd = {place: words.odd() for place, words in self._words.items() if place in numbers}
-        columns = empty_columns(self._reads, words, odd)
-        for place, low, high in zip(numbers, self._low.tolist(), self._high.tolist(), strict=True):
-            columns[place].low, columns[place].high = low, high
-        rows = Rows(count, arrays, self._places, columns, self._spans, csv.line, csv.row_line)
-        rows.point_columns()
-        return rows
+        for name, array in self.arrays.items():
+            self.arrays[name] = _with_room(array, self.count + more)[: self.count + more]
+        bounds = zip(self._low.tolist(), self._high.tolist(), strict=True)
+        for place in (place for places in self.places.values() for place in places):
+            words, reads = self._words.get(place), self._reads[place]
+            told = {} if reads == "text" else dict(zip(("low", "high"), next(bounds), strict=True))
+            told |= {"words": words.texts()} if words and reads == "text" else {"odd": words.odd()} if words else {}
+            self.columns[place] = Column(reads, np.empty(0), **told)
+        self._words.clear()
+        self.point_columns()
+        return self
+
+    def point_columns(self) -> None:
+        """Let the columns have their parts of the arrays."""
+        for name, places in self.places.items():
+            for slot, place in enumerate(places):
+                self.columns[place].values = self.arrays[name][: self.count, slot]
 
     def _failure(self, result: int) -> DataError:
-        csv, head = self._csv, self._head
+        csv, head = self.csv, self._head
         row = f"{head.path}, row {csv.row_line}"
         if result == lib.CSV_RAGGED:
             like = "the header" if head.names else f"row {head.first_line}"
@@ -453,28 +388,29 @@ class CsvReader:
 # -- one file ------------------------------------------------------------------------------------------------
 
 
-def _blocks(file: int, start: int, stop: int, failures: list[bool]) -> Iterator[bytes]:
-    """Yield the bytes [start, stop) of an open file, fewer where it has become shorter or another piece has failed."""
-    while start < stop and not failures and (block := os.pread(file, min(BLOCK, stop - start), start)):
-        start += len(block)
-        yield block
-
-
-def _read_pieces(head: Head, wanted: Wanted, file: int, size: int) -> Rows | None:
-    """Return all rows of an open file, read by a thread a piece; None if that cannot be done, or is not worth it."""
-    pieces = min(default_threads(), size // _PIECE_BYTES)
-    starts = [piece * size // pieces for piece in range(1, pieces)]
-    ends = [(at, os.pread(file, BLOCK, at).find(b"\n") + 1) for at in starts]
-    cuts = sorted({0, size, *(at + behind for at, behind in ends if behind)})
+def _read_pieces(head: Head, wanted: Wanted, size: int) -> CsvReader | None:
+    """Return all rows of a file, read by a thread a piece; None if that cannot be done, or is not worth it."""
+    pieces, cuts, failures = min(default_threads(), size // _PIECE_BYTES), {0, size}, []
+    with open(local(head.path), "rb") as file:
+        for piece in range(1, pieces):
+            file.seek(piece * size // pieces)
+            if file.readline(BLOCK).endswith(b"\n"):
+                cuts.add(file.tell())
+    cuts = sorted(cuts)
     if len(cuts) < 3:
         return None
-    failures: list[bool] = []
+
+    def blocks(at: int, stop: int) -> Iterator[bytes]:  # fewer where the file has become shorter or a piece has failed
+        with open(local(head.path), "rb", buffering=0) as file:
+            file.seek(at)
+            while not failures and (block := file.read(min(BLOCK, stop - file.tell()))):
+                yield block
 
     def read(start: int, stop: int) -> CsvReader:
         room = stop - start if start else cuts[-1]  # the rows of all pieces will stand behind those of the first
         reader = CsvReader(replace(head, first_line=0) if start else head, wanted, head.rows_in(room))
         try:
-            reader.read_blocks(_blocks(file, start, stop, failures))
+            reader.read_blocks(blocks(start, stop))
         except DataError:
             failures.append(True)  # not the error, whose frames would hold the reader
         return reader
@@ -487,12 +423,12 @@ def _read_pieces(head: Head, wanted: Wanted, file: int, size: int) -> Rows | Non
         return _joined([reader.taken(0 if n else sum(counts[1:])) for n, reader in enumerate(readers)], pool)
 
 
-def _joined(pieces: list[Rows], pool: ThreadPoolExecutor) -> Rows | None:
+def _joined(pieces: list[CsvReader], pool: ThreadPoolExecutor) -> CsvReader | None:
     """Return the rows of all pieces, moved behind those of the first one; None if they have too many words."""
-    first, lines, last_line = pieces[0], pieces[0].lines, pieces[0].last_line
+    first, lines, last_line = pieces[0], pieces[0].csv.line, pieces[0].csv.row_line
     for rows in pieces[1:]:
         start, first.count = first.count, first.count + rows.count
-        lines, last_line = lines + rows.lines, lines + rows.last_line if rows.count else last_line
+        lines, last_line = lines + rows.csv.line, lines + rows.csv.row_line if rows.count else last_line
         list(pool.map(partial(_recode, first, rows), range(len(first.places["codes"]))))
         if any(len(column.words) > MAX_WORDS for column in first.columns.values()):
             return None
@@ -513,13 +449,12 @@ def _joined(pieces: list[Rows], pool: ThreadPoolExecutor) -> Rows | None:
     return first
 
 
-def _recode(first: Rows, rows: Rows, slot: int) -> None:
+def _recode(first: CsvReader, rows: CsvReader, slot: int) -> None:
     """Add the words of further rows to the first ones; their codes become places among these. -1, a gap, stays."""
     place, codes = first.places["codes"][slot], rows.arrays["codes"]
     words, own = first.columns[place].words, rows.columns[place].words
     of_word = {word: index for index, word in enumerate(words)}
     for word in own:
-        if word not in of_word:
-            of_word[word] = len(words)
+        if of_word.setdefault(word, len(words)) == len(words):
             words.append(word)
     codes[:, slot] = np.array([*(of_word[word] for word in own), -1], np.int32)[codes[:, slot]]

@@ -5,18 +5,17 @@ from __future__ import annotations
 
 import hashlib
 import math
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 
 import numpy as np
 
 from ..utils import DataError, UsageError, default_threads
-from .column import Column, columns_of_numbers
+from .column import Column
 from .kinds import Kind
 from .records import in_file, share_of, some_rows, within
 from .source import Files
-from .written import WrittenNumbers
 
 ROLES = ("weight", "group", "time")  # of columns that say something of their row
 TASKS = ("auto", "binary", "multiclass", "regression")
@@ -64,7 +63,6 @@ class Schema:
     targets: their names, [] for no targets.
     target: the target column as it was asked for, a name or an index; None: the last. asked: the same in the training
     of a model whose targets have names. plain: all features are numbers without gaps, and inputs.
-    written: how the numbers of the target are written; None: plainly, or as they all are in a file to train on.
     of_model: the columns are those of a model. encoding: what its columns become, None: they are plain numbers;
     left_out: columns of its file that were no inputs, by their indices.
     """
@@ -79,7 +77,6 @@ class Schema:
     dtype: str = "float32"
     choices: Choices = NO_CHOICES
     plain: bool = False
-    written: WrittenNumbers | None = None
     of_model: bool = False
     encoding: object = None  # encoding.Encoding or None
     left_out: tuple[int, ...] = ()
@@ -142,22 +139,21 @@ class TableRows:
             return x
         if x.ndim != 2:
             raise DataError(f"rows of shape {x.shape}, expected an array (rows, columns) or a data frame")
-        return cls(columns_of_numbers(x))
+        return cls(tuple(Column("number", values) for values in x.T))
 
     def __len__(self) -> int:
         return len(self.columns[0])
 
     def __getitem__(self, rows) -> TableRows:
         """Return some rows: a slice or indices."""
-        return self._with(some_rows(column.values, rows) for column in self.columns)
+        return self._with(lambda values: some_rows(values, rows))
 
     def in_file(self) -> TableRows:
         """Return the rows in mapped files, where they are many."""
-        return self._with(in_file(column.values) for column in self.columns)
+        return self._with(in_file)
 
-    def _with(self, values: Iterable[np.ndarray]) -> TableRows:
-        columns = zip(self.columns, values, strict=True)
-        return TableRows(tuple(Column(column.reads, own, column.words) for column, own in columns))
+    def _with(self, change: Callable[[np.ndarray], np.ndarray]) -> TableRows:
+        return TableRows(tuple(Column(one.reads, change(one.values), one.words) for one in self.columns))
 
     @property
     def kinds(self) -> tuple[str, ...]:
@@ -175,19 +171,6 @@ class TableRows:
         return sum(column.values.nbytes for column in self.columns)
 
 
-class _Digest:
-    """The attribute Dataset.sha256: that of Files becomes a text when it is first asked for."""
-
-    def __get__(self, ds: Dataset | None, owner: type) -> str | None:
-        if ds is None:
-            return None  # the default
-        digest = vars(ds)["sha256"]
-        return digest.sha256 if isinstance(digest, Files) else digest
-
-    def __set__(self, ds: Dataset, digest: str | Files | None) -> None:
-        vars(ds)["sha256"] = digest
-
-
 @dataclass
 class Dataset:
     """Rows of inputs with the targets that a network should give for them.
@@ -201,10 +184,8 @@ class Dataset:
     target: the target column as it was asked for; None: the last.
     now: for a series whose targets lie ahead: for each target the index (into a flattened row of x) of its value
        now. In CSV files the column NAME is the now of the target column NAME_in_60s.
-    sha256: of the bytes that determine the data; of one file, that file's. It may be taken when it is first asked for;
-       None if the file has been written to since it was read, or there is none.
+    digest: sha256, or the files of which it is taken when it is first asked for.
     weights: float64 (rows,), 0 or above: a row of weight 2 is as good as the row twice, in training and in a test.
-    written: how the numbers of y were written in their file; None: plainly.
     groups: (rows,), which become int64 codes; the rows of a group stay together in every split.
     times: float64 (rows,); the last rows in time are held out.
     path, given: of the files, absolute and as it was given, by which messages call them.
@@ -221,10 +202,9 @@ class Dataset:
     columns: list[str] | None = None
     targets: list[str] | None = None
     path: str | None = None
-    sha256: str | None = _Digest()
+    digest: str | Files | None = None
     target: str | int | None = None
     now: list[int] | None = None
-    written: WrittenNumbers | None = None
     weights: np.ndarray | None = None
     groups: np.ndarray | None = None
     times: np.ndarray | None = None
@@ -274,6 +254,12 @@ class Dataset:
                 raise DataError(f"{name_of(self)}: --{name.removesuffix('s')}: {found}")
 
     @property
+    def sha256(self) -> str | None:
+        """The SHA-256 of the bytes that determine the data; of one file, that file's. None if the file has been written
+        to since it was read, or there is none."""
+        return self.digest.sha256 if isinstance(self.digest, Files) else self.digest
+
+    @property
     def rows(self) -> int:
         return len(self.x)
 
@@ -307,11 +293,7 @@ class Dataset:
             x = self.x if inputs or self.now is not None else np.zeros((self.rows, 0), np.float32)
             x = x[rows] if isinstance(x, TableRows) else some_rows(x, rows)
         taken = {name: None if values is None else values[rows] for name, values in each.items()}
-        return replace(self, x=x, ids=ids, sha256=vars(self)["sha256"], is_part=True, **taken)
-
-    def move_to_file(self) -> None:
-        """Let the inputs lie in a mapped file, where they are many."""
-        self.x = self.x.in_file() if isinstance(self.x, TableRows) else in_file(self.x)
+        return replace(self, x=x, ids=ids, is_part=True, **taken)
 
     def persistence(self) -> np.ndarray | None:
         """Return the forecast that nothing changes, (rows, outputs) in the targets' units; None if no series."""
@@ -353,17 +335,14 @@ def columns_digest(features: list[Column], targets: list[Column], beside: list[C
 
     Codes count texts in the order of their first appearance, in which any format numbers them.
     """
-    groups = {reads: [c for c in (*features, *beside) if c.reads == reads] for reads in ("number", "text", "date")}
-    ordered = [*groups["number"], *targets, *groups["text"], *groups["date"]]
+    own = [*features, *beside]
+    numbers, texts, dates = ([c for c in own if c.reads == reads] for reads in ("number", "text", "date"))
     with ThreadPoolExecutor(default_threads()) as pool:
-        digests = list(pool.map(_of_values, (column.values for column in ordered)))
-    words = [column.words for column in groups["text"]] + [targets[0].words if len(targets) == 1 else []]
-    digests += [hashlib.sha256(_listed(each)).digest() for each in words]
-    texts = hashlib.sha256()
-    for column in ids:
-        own = [*column.words, ""]
-        texts.update(_listed(own[code] for code in column.values.tolist()))
-    return hashlib.sha256(b"".join([*digests, texts.digest()])).hexdigest()
+        digests = list(pool.map(_of_values, (c.values for c in (*numbers, *targets, *texts, *dates))))
+    words = [column.words for column in texts] + [targets[0].words if len(targets) == 1 else []]
+    of_ids = (words[code] for column in ids for words in [[*column.words, ""]] for code in column.values.tolist())
+    digests += [hashlib.sha256(_listed(each)).digest() for each in (*words, of_ids)]
+    return hashlib.sha256(b"".join(digests)).hexdigest()
 
 
 def _of_values(values: np.ndarray) -> bytes:
@@ -374,11 +353,8 @@ def _of_values(values: np.ndarray) -> bytes:
         some = values[start : start + _ROWS]
         if some.dtype == np.int32:
             counted = some + np.int32(1)
-            is_large = counted >= _ESCAPE
-            if is_large.any():
-                large.update(counted[is_large].astype("<i4"))
-                counted[is_large] = _ESCAPE
-            small.update(counted.astype(np.uint8))
+            large.update(counted[counted >= _ESCAPE].astype("<i4"))
+            small.update(np.minimum(counted, _ESCAPE).astype(np.uint8))
             continue
         some = some + some.dtype.type(0)  # one zero and one nan
         some[np.isnan(some)] = np.nan
@@ -388,5 +364,5 @@ def _of_values(values: np.ndarray) -> bytes:
 
 def _listed(texts: Iterable[str]) -> bytes:
     """Return texts as bytes that no other texts give: each behind its length."""
-    encoded = [text.encode(errors="surrogatepass") for text in texts]
+    encoded = (text.encode(errors="surrogatepass") for text in texts)
     return b"".join(len(text).to_bytes(8, "little") + text for text in encoded)

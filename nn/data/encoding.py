@@ -12,7 +12,7 @@ from __future__ import annotations
 import json
 import math
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, field, fields
 from functools import partial
 
@@ -36,6 +36,11 @@ PIECES, ROWS_A_PIECE = 48, 30  # of a column with one usual value: the most, and
 LEAST_OTHERS = 100  # rows beside the usual value that are worth pieces
 DAY, YEAR = 86_400.0, 31_556_952.0  # seconds
 CYCLES = ("year", "week", "day")  # of dates
+PARTS = {"month": (6.5, 3.5), "monthday": (16.0, 9.0), "weekday": (3.0, 2.0), "hour": (12.0, 7.0)}  # of dates -> shift
+# and scale, the same for all tables: no date is far from the others
+MARCH_0 = 719_468  # days from 1 March of the year 0 to 1970-01-01, in the Gregorian calendar
+CALENDAR = ((4, 3, 146_097, 0), (4, 3, 1461, 0), (5, 2, 153, 2))  # centuries, years, months from March: after n days
+# (a n + b) / c are over, which took (c count + d) / a days; both are rounded down
 
 BLOCK_ROWS = 1 << 16  # encoded at a time
 CALL_ROWS = 100  # from which a prediction in Python tells of gaps and unseen values; a program may ask row by row
@@ -62,6 +67,7 @@ class NumberStatistics:
         self.median = float(np.median(self._sample)) if len(known) else 0.0
         cycles = [cycle for cycle in CYCLES if are_dates and len(known) and np.ptp(phase(known, cycle)) > 0]
         self.cycles = [cycle for cycle in cycles if cycle != "year" or np.ptp(known) >= YEAR / 4]
+        self.parts = [name for name in PARTS if are_dates and len(known) and np.ptp(part(known, name)) > 0]
 
     @property
     def distinct(self) -> int:
@@ -113,6 +119,21 @@ def phase(seconds: np.ndarray, cycle: str) -> np.ndarray:
     return seconds % YEAR / YEAR if cycle == "year" else seconds % DAY / DAY
 
 
+def part(seconds, name: str, floor: Callable = np.floor):
+    """Return a part of dates as numbers: the hour with its fraction, the weekday from Monday, 0, on. floor: of these
+    numbers, an array or anything else that can be added, multiplied and divided."""
+    days = floor(seconds / DAY)
+    if name == "hour":
+        return (seconds - days * DAY) / 3600
+    if name == "weekday":
+        return (days + 3) - floor((days + 3) / 7) * 7
+    rest = days + MARCH_0
+    for a, b, c, d in CALENDAR:
+        count = floor((rest * a + b) / c)
+        rest = rest - floor((count * c + d) / a)
+    return rest + 1 if name == "monthday" else count + 3 - floor((count + 2) / 12) * 12
+
+
 # ---------------------------------------------------------------- encoders
 
 
@@ -130,6 +151,8 @@ class ColumnEncoder:
     plain_kind: str
     written: Written | None = None
     unknown_share = 0.0
+    later = {"decimals": ("decimals",), "waves": ("waves", "deviation")}  # fields that earlier files lack, by what
+    # they have nothing without
 
     @property
     def kind(self) -> str:
@@ -155,8 +178,40 @@ class ColumnEncoder:
         return self.written.values_of(column.words)[column.values] if self.written else column.values.astype(np.float64)
 
 
+class AxisEncoder(ColumnEncoder):
+    """An axis, scaled, perhaps with pieces and waves: numbers, and the trend of dates. Encoders have its fields."""
+
+    @staticmethod
+    def more_inputs(found: NumberStatistics, embedding: NumberEmbedding | None, scale: float) -> dict:
+        """Return the fields of what the axis gets beside itself. Two values are no axis: they get no waves."""
+        asked, more = embedding.kind if embedding else None, {}
+        if scale and asked != "linear":
+            more["edges"] = found.edges(embedding.count if asked == "pieces" else None)
+            if asked == "waves" and found.distinct > 2:
+                more |= {"waves": embedding.count, "deviation": embedding.deviation}
+        return more
+
+    @property
+    def waves_of(self) -> dict:
+        return {"waves": self.waves, "deviation": self.deviation} if self.waves else {}
+
+    def axis(self, middle: float) -> InputColumn:
+        """Return the input of the axis itself. middle: what a gap becomes."""
+        more = {"edges": tuple(self._scaled(np.array(self.edges)).tolist())} | self.waves_of
+        if not self.unknown_share:
+            return InputColumn("number", **more)
+        return InputColumn("gap", fill=float(self._scaled(middle)), **more)
+
+    def facts(self) -> list[str]:
+        pieces = self.edges and f"{len(self.edges) - 1} pieces"
+        return [fact for fact in (pieces, self.waves and f"{self.waves} waves") if fact]
+
+    def _scaled(self, values):
+        return (values - self.shift) / (self.scale or math.inf)
+
+
 @dataclass(frozen=True)
-class NumberEncoder(ColumnEncoder):
+class NumberEncoder(AxisEncoder):
     """A column of numbers: scaled. A gap becomes the median; where training had gaps, a 0/1 input tells them.
 
     Where one value is the usual one, further inputs say how far through each piece of the others a number is (the
@@ -175,34 +230,22 @@ class NumberEncoder(ColumnEncoder):
 
     @classmethod
     def fit(cls, found, kind=NUMBER, scaling="standardization", embedding=None, name="a column") -> NumberEncoder:
-        """Return the encoder of a column. Two values are no axis: they get no waves. Ranks are scaled, and no more."""
+        """Return the encoder of a column. Ranks are scaled, and no more."""
         if isinstance(kind.written, Order):
             scaling, embedding = "standardization", NumberEmbedding("linear")
         shift, scale = scaling_constants(scaling, found, name)
-        asked, more = embedding.kind if embedding else None, {}
-        if scale and asked != "linear":
-            more["edges"] = found.edges(embedding.count if asked == "pieces" else None)
-            if asked == "waves" and found.distinct > 2:
-                more |= {"waves": embedding.count, "deviation": embedding.deviation}
+        more = cls.more_inputs(found, embedding, scale)
         return cls(shift, scale, found.median, found.gap_share, written=kind.written, **more)
 
     def inputs(self) -> list[InputColumn]:
-        waves = {"waves": self.waves, "deviation": self.deviation} if self.waves else {}
-        more = {"edges": tuple(self._scaled(np.array(self.edges)).tolist())} | waves
-        if not self.unknown_share:
-            return [InputColumn("number", **more)]
-        return [InputColumn("gap", fill=float(self._scaled(self.median)), **more)]
+        return [self.axis(self.median)]
 
     def encode(self, column: Column) -> list[np.ndarray]:
         numbers = self._numbers(column)
         return [self._scaled(numbers if self.unknown_share else np.where(np.isnan(numbers), self.median, numbers))]
 
     def facts(self) -> list[str]:
-        gaps, pieces = self.unknown_share and f"{self.unknown_share:.0%} gaps", f"{len(self.edges) - 1} pieces"
-        return [fact for fact in (gaps, self.edges and pieces, self.waves and f"{self.waves} waves") if fact]
-
-    def _scaled(self, values):
-        return (values - self.shift) / (self.scale or math.inf)
+        return [f"{self.unknown_share:.0%} gaps"] * (self.unknown_share > 0) + super().facts()
 
 
 @dataclass(frozen=True)
@@ -278,39 +321,52 @@ class CategoryEncoder(ColumnEncoder):
 
 
 @dataclass(frozen=True)
-class DateEncoder(ColumnEncoder):
-    """A column of dates: a trend, scaled, and sine and cosine of the cycles that vary. A gap becomes the mean date."""
+class DateEncoder(AxisEncoder):
+    """A column of dates: a trend, scaled, and sine and cosine of the cycles that vary. A gap becomes the mean date.
+
+    Where numbers get pieces or waves (NumberEmbedding), so does the trend; beside waves, `parts` of the calendar that
+    vary are numbers with as many waves each.
+    """
 
     shift: float
     scale: float
     cycles: list[str] = field(default_factory=list)
     unknown_share: float = 0.0
     written: Written | None = None
-    plain_kind = "date"
+    edges: list[float] = field(default_factory=list)
+    waves: int = 0
+    deviation: float = 1.0
+    parts: list[str] = field(default_factory=list)
+    plain_kind, later = "date", ColumnEncoder.later | {"edges": ("edges",), "parts": ("parts",)}
 
     def __post_init__(self):
-        if not set(self.cycles) <= set(CYCLES):
-            raise ValueError("cycles")
+        if not (set(self.cycles) <= set(CYCLES) and set(self.parts) <= set(PARTS)):
+            raise ValueError("cycles or parts")
 
     @classmethod
     def fit(cls, found, kind=NUMBER, scaling="standardization", embedding=None, name="a column") -> DateEncoder:
-        return cls(*scaling_constants("standardization", found, name), found.cycles, found.gap_share, kind.written)
+        shift, scale = scaling_constants("standardization", found, name)
+        more = cls.more_inputs(found, embedding, scale) if embedding else {}
+        if "waves" in more:
+            more["parts"] = found.parts
+        return cls(shift, scale, found.cycles, found.gap_share, kind.written, **more)
 
     def inputs(self) -> list[InputColumn]:
-        trend = InputColumn("gap") if self.unknown_share else InputColumn("number")
-        return [trend] + [InputColumn("number")] * (2 * len(self.cycles))
+        parts = [InputColumn("number", **self.waves_of)] * len(self.parts)
+        return [self.axis(self.shift), *[InputColumn("number")] * (2 * len(self.cycles)), *parts]
 
     def encode(self, column: Column) -> list[np.ndarray]:
         dates = self._numbers(column)
         gaps = np.isnan(dates)
         seconds = np.where(gaps, self.shift, dates)
-        trend = (seconds - self.shift) / (self.scale or math.inf)
-        trend[gaps & (self.unknown_share > 0)] = np.nan
+        trend = self._scaled(dates if self.unknown_share else seconds)
         angles = [2 * np.pi * phase(seconds, cycle) for cycle in self.cycles]
-        return [trend, *(np.where(gaps, 0.0, wave(angle)) for angle in angles for wave in (np.sin, np.cos))]
+        others = [wave(angle) for angle in angles for wave in (np.sin, np.cos)]
+        others += [(part(seconds, name) - PARTS[name][0]) / PARTS[name][1] for name in self.parts]
+        return [trend, *(np.where(gaps, 0.0, values) for values in others)]
 
     def facts(self) -> list[str]:
-        return ["trend", *self.cycles]
+        return ["trend", *self.cycles, *self.parts, *super().facts()]
 
 
 ENCODERS: dict[str, tuple[type[ColumnEncoder], type[Written] | None]] = {  # kind -> and how words stand for values
@@ -446,8 +502,7 @@ class Encoding:
         columns = []
         for encoder in self.encoders:
             values = {"kind": encoder.kind, **vars(encoder), **(asdict(encoder.written) if encoder.written else {})}
-            later = {"decimals": ("decimals",), "waves": ("waves", "deviation")}  # fields that earlier files lack
-            gone = {"written", *(name for one, names in later.items() if not values.get(one) for name in names)}
+            gone = {"written", *(name for one, names in encoder.later.items() if not values.get(one) for name in names)}
             columns.append({name: value for name, value in values.items() if name not in gone})
         return {"columns": columns, "places": list(self.places), **({"plain": True} if self.plain else {})}
 

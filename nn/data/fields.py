@@ -20,17 +20,16 @@ from .column import (
     Column,
     Odd,
     Table,
-    TableSource,
     as_text,
-    columns_of_numbers,
     is_not_finite,
     number_text,
     settled,
     shortened,
     valued,
 )  # fmt: skip
-from .dataset import Dataset, Places, Schema
+from .dataset import Dataset, Places, Schema, TableRows
 from .kinds import RARE, Kind, in_a_list, kind_of
+from .source import TableSource
 from .written import DIGIT
 
 _MOST_TOLD = 20  # columns in a message
@@ -59,30 +58,20 @@ def without_unlabelled(source: TableSource, table: Table, places: Places) -> tup
             f"{source.path}: no row has a target, all {len(table)} have a gap there, expected some that have one; "
             f"choose the target with --target"
         )
-    return taken(table, np.flatnonzero(~lacks)), int(lacks.sum())
-
-
-def taken(table: Table, rows: np.ndarray) -> Table:
-    """Return some rows of a table (indices). Texts are counted in the order of their first appearance among them."""
-    numbers, is_taken = table.numbers[rows], np.zeros(len(table), bool)
-    is_taken[rows] = True
+    rows = np.flatnonzero(~lacks)
+    numbers = table.numbers[rows]
     slots, columns = {place: slot for slot, place in enumerate(table.number_places)}, {}
     for place, column in table.columns.items():
-        odd = {word: one for word, one in column.odd.items() if one.rows > 1 or is_taken[one.first]}
-        values = numbers[:, slots[place]] if place in slots else column.values[rows]
-        if column.reads == "text":
-            columns[place] = _recounted(column, values)
-            continue
-        columns[place] = replace(column, values=values, odd=odd)
-    return replace(table, columns=columns, numbers=numbers, kept=rows)
-
-
-def _recounted(column: Column, codes: np.ndarray) -> Column:
-    different, first = np.unique(codes, return_index=True)
-    order = [code for code in different[np.argsort(first)].tolist() if code >= 0]
-    places = np.full(len(column.words) + 1, -1, np.int32)
-    places[order] = np.arange(len(order))
-    return replace(column, values=places[codes], words=[column.words[code] for code in order])
+        odd = {word: one for word, one in column.odd.items() if one.rows > 1 or not lacks[one.first]}
+        values, words = numbers[:, slots[place]] if place in slots else column.values[rows], column.words
+        if column.reads == "text":  # in the order of their first appearance among these rows
+            different, first = np.unique(values, return_index=True)
+            order = [code for code in different[np.argsort(first)].tolist() if code >= 0]
+            codes = np.full(len(words) + 1, -1, np.int32)
+            codes[order] = np.arange(len(order))
+            values, words = codes[values], [words[code] for code in order]
+        columns[place] = replace(column, values=values, words=words, odd=odd)
+    return replace(table, columns=columns, numbers=numbers, kept=rows), int(lacks.sum())
 
 
 # ---------------------------------------------------------------- odd words
@@ -241,23 +230,21 @@ def role_values(source: TableSource, table: Table, places: Places) -> dict[str, 
 
 
 def remarks_on(ds: Dataset) -> list[str]:
+    """Return remarks on columns that give the target away (a copy of it, or known only after it: a network would learn
+    nothing else), and on numbers that may stand for missing values."""
     if ds.x.ndim != 2 or ds.x.dtype == np.uint8 or len(ds.x) < 4 * RARE:
         return []
-    columns = columns_of_numbers(ds.x) if isinstance(ds.x, np.ndarray) else ds.x.columns
-    given_away = [] if ds.y is None else _copies(ds, columns) if ds.classes is not None else _sums(ds, columns)
-    return given_away + [line for place, column in enumerate(columns) for line in _stand_ins(ds, place, column)]
+    columns, looks = TableRows.of(ds.x).columns, (slice(_LOOK_ROWS), slice(None))
+    if ds.y is None or ds.classes is None:
+        given_away = [] if ds.y is None else _sums(ds, columns)
+    else:
+        given_away = [[place] for place, one in enumerate(columns) if all(_tells(one, ds.y, rows) for rows in looks)]
+    remarks = [_leave_out(ds, places) for places in given_away]
+    return remarks + [line for place, column in enumerate(columns) for line in _stand_ins(ds, place, column)]
 
 
 def _name(ds: Dataset, place: int) -> str:
-    return (ds.columns and ds.columns[place]) or str((ds.places or range(ds.x.shape[1]))[place])
-
-
-def _copies(ds: Dataset, columns) -> list[str]:
-    """Return a remark for each column that alone tells the classes of all rows: a copy of the target, or known only
-    after it. A network would learn nothing else."""
-    looks = slice(_LOOK_ROWS), slice(None)
-    found = [place for place, one in enumerate(columns) if all(_tells(one, ds.y, rows) for rows in looks)]
-    return [_leave_out(ds, [place]) for place in found]
+    return (ds.columns and ds.columns[place]) or str((ds.places or range(ds.inputs))[place])
 
 
 def _leave_out(ds: Dataset, places: list[int]) -> str:
@@ -290,8 +277,8 @@ def _tells(column: Column, y: np.ndarray, rows: slice) -> bool:
     return bool(no.max() < yes.min() or yes.max() < no.min())  # never with a gap, which is nan
 
 
-def _sums(ds: Dataset, columns) -> list[str]:
-    """Return a remark if the numbers of the target are a column, in any unit, or a sum or difference of columns."""
+def _sums(ds: Dataset, columns) -> list[list[int]]:
+    """Return the columns, if there are some, of which the target is a sum or difference, or one of them in any unit."""
     places = [place for place, column in enumerate(columns) if column.reads == "number"]
     some, least = slice(_LOOK_ROWS), 2 * len(places)
     if ds.y.shape[1] != 1 or not 0 < len(places) <= _MOST_COLUMNS or len(ds.y[some]) < least or not np.ptp(ds.y[some]):
@@ -313,7 +300,7 @@ def _sums(ds: Dataset, columns) -> list[str]:
         off = np.abs(columns_and_one([*parts], rows) @ [*parts.values(), constant] - y).max()
         if not off <= 2 * _EXACT * np.abs(y).max():  # a gap is nan
             return []
-    return [_leave_out(ds, [*parts])]
+    return [[*parts]]
 
 
 def _stand_ins(ds: Dataset, place: int, column: Column) -> list[str]:

@@ -15,10 +15,9 @@ from functools import partial
 from ..utils import DataError
 from .arrays import Arrays, npy, read_cifar, read_folder, read_idx, read_npz
 from .arrow import feather, orc, parquet
-from .column import TableSource
 from .csv_table import CsvSource
 from .frames import json_lines
-from .source import Fetched, Source, data_files, database_of
+from .source import Fetched, Source, TableSource, data_files, database_of
 from .sqlite import database
 from .typed import typed_table
 
@@ -30,15 +29,6 @@ _IDX = rb"\0\0[\x08\x09\x0b-\x0e][\x01-\x04]"
 _IN_PYTHON = "convert it to CSV or Parquet, or give nn.load the data frame that pandas.{} returns"
 _FROM_JSON = "convert it to CSV, or give nn.load the list of rows that json.load returns"
 _UNPACK = "unpack it with {}"
-
-
-@dataclass(frozen=True)
-class Start:
-    """How a file begins, unpacked if it is gzip; text: None for a folder."""
-
-    path: str
-    text: bytes | None
-    is_gzip: bool = False
 
 
 @dataclass(frozen=True)
@@ -58,12 +48,12 @@ class Format:
     cure: str | None = None
     may_be_packed: bool = True
 
-    def recognises(self, start: Start) -> bool:
-        """Return whether a file that begins so may have this format."""
-        if self.pattern is None or start.text is None:
-            return start.text is self.pattern
-        is_right = self.is_text is None or (not _CONTROL.search(start.text)) == self.is_text
-        return is_right and bool(re.match(self.pattern, start.text.removeprefix(b"\xef\xbb\xbf")))
+    def recognises(self, start: bytes | None) -> bool:
+        """Return whether a file that begins so, unpacked, may have this format; None: a folder."""
+        if self.pattern is None or start is None:
+            return start is self.pattern
+        is_right = self.is_text is None or (not _CONTROL.search(start)) == self.is_text
+        return is_right and bool(re.match(self.pattern, start.removeprefix(b"\xef\xbb\xbf")))
 
 
 FORMATS = (  # the first that recognises a file is its format; text of no other is CSV
@@ -105,7 +95,7 @@ def recognise(path: str) -> tuple[Format, list[str]]:
     Raises InputNotFound, and DataError for an unknown format and for files that do not belong together.
     """
     files = data_files(path)
-    formats = [format_of(start_of(file)) for file in files]
+    formats = list(map(format_of, files))
     first, tables = formats[0], [known.name for known in FORMATS if known.table]
     expected = f"{first.name} as in {files[0]}" if first.table else " or ".join(tables)
     for file, other in zip(files, formats, strict=True):
@@ -116,27 +106,23 @@ def recognise(path: str) -> tuple[Format, list[str]]:
     return first, files
 
 
-def start_of(path: str) -> Start:
-    """Read how a file begins. Raises InputNotFound."""
-    if os.path.isdir(path):
-        return Start(path, None)
-    with Source(database_of(path)[0]) as source:
-        return Start(path, source.read(_HEAD), source.is_gzip)
-
-
-def format_of(start: Start) -> Format:
-    """Return the format of a file that begins so. Raises DataError if it is none that is read."""
+def format_of(path: str) -> Format:
+    """Return the format of a file. Raises InputNotFound, and DataError if it is none that is read."""
+    start, is_gzip = None, False
+    if not os.path.isdir(path):
+        with Source(database_of(path)[0]) as source:
+            start, is_gzip = source.read(_HEAD), source.is_gzip
     known = next((known for known in FORMATS if known.recognises(start)), None)
     if known is None:
         raise DataError(
-            f"{start.path}: begins with the bytes {start.text[:4].hex(' ')} and is not text (byte "
-            f"{_CONTROL.search(start.text).start() + 1}), expected {_names()}; convert it to one of these"
+            f"{path}: begins with the bytes {start[:4].hex(' ')} and is not text (byte "
+            f"{_CONTROL.search(start).start() + 1}), expected {_names()}; convert it to one of these"
         )
     if known.cure:
-        raise DataError(f"{start.path}: {known.name}, expected {_names()}; {known.cure}")
-    if start.is_gzip and not known.may_be_packed:
+        raise DataError(f"{path}: {known.name}, expected {_names()}; {known.cure}")
+    if is_gzip and not known.may_be_packed:
         raise DataError(
-            f"{start.path}: a gzipped {known.name} file, expected the {known.name} file itself; unpack it with gunzip"
+            f"{path}: a gzipped {known.name} file, expected the {known.name} file itself; unpack it with gunzip"
         )
     return known
 

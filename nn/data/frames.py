@@ -23,15 +23,15 @@ def open_frame(frame, *, y=None) -> TypedSource | None:
     """Return the table that a data frame, array (rows, columns), dictionary of columns or list of rows that are
     dictionaries is; None for anything else.
 
-    y: targets of its rows, which become the last columns: (rows,), (rows, targets) or a
+    y: targets of its rows, which become the columns behind its `features`: (rows,), (rows, targets) or a
     frame. Raises DataError if there are more or fewer of them than rows.
     """
-    columns = _columns_of(frame)
+    columns = columns_of(frame)
     if columns is None:
         return None
-    if y is not None:
-        columns = _beside(columns, _columns_of(_two_axes(y)))
-    return TypedSource([columns], "the data frame")
+    source = TypedSource([columns if y is None else _beside(columns, columns_of(_two_axes(y)))], "the data frame")
+    source.features = columns.width
+    return source
 
 
 def _opened(rows: int, width: int, names: list[str] | None, block: Callable[[int], Column]) -> Opened:
@@ -39,7 +39,7 @@ def _opened(rows: int, width: int, names: list[str] | None, block: Callable[[int
     return Opened(names, rows, lambda places: iter([(rows, block)]), width)
 
 
-def _columns_of(frame) -> Opened | None:
+def columns_of(frame) -> Opened | None:
     pandas = sys.modules.get("pandas")  # not imported: there is no frame of it
     if pandas is not None and isinstance(frame, pandas.DataFrame):  # its index is no column
         names = list(map(str, frame.columns))
@@ -54,12 +54,8 @@ def _columns_of(frame) -> Opened | None:
     if isinstance(frame, list) and frame and all(isinstance(row, dict) for row in frame):
         names = dict.fromkeys(name for row in frame for name in row)
         return _columns_of_dictionary({name: [row.get(name) for row in frame] for name in names})
-    is_arrow = hasattr(frame, "__arrow_c_stream__") and len(getattr(frame, "shape", (0, 0))) == 2
-    return _columns_of_arrow(frame) if is_arrow else None
-
-
-def _columns_of_arrow(frame) -> Opened:
-    """Return the columns of a frame that offers them as Arrow does."""
+    if not hasattr(frame, "__arrow_c_stream__") or len(getattr(frame, "shape", (0, 0))) != 2:
+        return None
     pa = pyarrow("frames of polars and Arrow")
     try:
         table = pa.table(frame)
@@ -100,15 +96,10 @@ def _two_axes(y):
     """Return targets as a frame or as an array (rows, targets)."""
     if hasattr(y, "to_frame"):  # a series
         return y.to_frame(TARGET if y.name in (None, "") else y.name)
-    if _columns_of(y) is not None:
+    if columns_of(y) is not None:
         return y
     array = np.atleast_1d(y if isinstance(y, np.ma.MaskedArray) else np.asarray(y))
     return array.reshape(len(array), -1)
-
-
-def targets_in(y) -> int:
-    """Return the number of targets of a row."""
-    return _columns_of(_two_axes(y)).width
 
 
 def _beside(frame: Opened, targets: Opened) -> Opened:
@@ -158,7 +149,7 @@ def json_lines(path: str) -> Opened:
     if rows is None:
         bad = (number for number, line in enumerate(lines, 1) if _objects(line) is None)
         raise DataError(f"{path}, line {next(bad, 1)}: no JSON object, expected one on each line; correct the line")
-    return _columns_of(rows)
+    return columns_of(rows)
 
 
 def _objects(text: str) -> list[dict] | None:

@@ -15,7 +15,8 @@ import numpy as np
 
 from ..utils import DataError, UsageError, listed
 from . import written
-from .column import MOSTLY, TRUTHS, Column, TableSource, number_in, settled, shortened
+from .column import MOSTLY, TRUTHS, Column, number_in, settled, shortened
+from .source import TableSource
 
 ONE_HOT = 16  # values of a category up to which each has an input of its own; more are embedded
 RARE = 5  # rows below which a value shares a slot with those never seen, see least_rows
@@ -185,9 +186,8 @@ def decide(
     """
     kinds, left_out = {}, {}
     for place, column in columns.items():
-        name, kind = source.names[place] if source.names else None, NUMBER
-        if column.reads != "number":
-            kind = kind_of(column, choices.get(place), source.column(place), name or str(place))
+        name = source.names[place] if source.names else None
+        kind = kind_of(column, choices.get(place), source.column(place), name or str(place))
         reason = reason_to_leave_out(column, kind, name, is_plain)
         if reason and (place not in choices or reason == GAPS_ONLY):
             left_out[place] = reason
@@ -260,11 +260,16 @@ def parse_choices(choices, names: Collection[str] = ()) -> list[tuple[str, str, 
         "dates": lambda word: _choice_of_dates(word, names),
         "ordered": _choice_of_order,
     }
-    return [(flag, *choice(word)) for flag, choice in read.items() for word in _words(getattr(choices, flag), names)]
+    return [
+        (flag, *choice(word)) for flag, choice in read.items() for word in split_names(getattr(choices, flag), names)
+    ]
 
 
-def split_names(text: str | int | None) -> list[str]:
-    """Return the words of a list with commas, in which a word with a comma is quoted as in CSV; an index is a word."""
+def split_names(text: str | int | None, names: Collection[str] = ()) -> list[str]:
+    """Return the words of a list with commas, in which a word with a comma is quoted as in CSV; an index is a word, and
+    so is all of the text if it is one of the names."""
+    if text in names:
+        return [text]
     found = _WORDS.findall(str(text)) if text not in (None, "") else []
     return [quoted.replace('""', '"') + plain.strip() for quoted, plain in found]
 
@@ -273,10 +278,6 @@ def in_a_list(name: str) -> str:
     """Return a name as a word of such a list."""
     is_plain = '"' not in name and split_names(name) == [name]
     return name if is_plain else '"' + name.replace('"', '""') + '"'
-
-
-def _words(text: str | int | None, names: Collection[str]) -> list[str]:
-    return [text] if text in names else split_names(text)
 
 
 def _choice_of_dates(word: str, names: Collection[str]) -> tuple[str, Kind]:

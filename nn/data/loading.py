@@ -18,23 +18,21 @@ import numpy as np
 from ..utils import DataError, InputNotFound, LayersMismatch, UsageError, log
 from . import records
 from .arrays import Arrays, images_of
-from .column import GAPS, Column, Table, TableSource, Wanted, decimal_text, odd_words, recoded, settled
+from .column import GAPS, Column, Table, Wanted, decimal_text, odd_words, recoded, settled
 from .dataset import Dataset, Places, Schema, TableRows, columns_digest, name_of
 from .encoding import ColumnEncoder
 from .fields import odd_remarks, remarks_on, role_values, without_unlabelled
 from .formats import FORMATS, recognise
-from .frames import open_frame, targets_in
+from .frames import open_frame
 from .kinds import NUMBER, Kind, decide, kind_of, split_names
 from .lookup import column_mismatch, columns_asked_for, find_places
-from .source import absolute, are_there, without_secrets
+from .source import TableSource, absolute, are_there
 from .splits import split_rows
 from .targets import dataset_of, now_among, targets_of
 
 
 def load(path, schema: Schema, *, labelled: bool = True, memory: int | None = None, y=None) -> Dataset:
     """Read a data set; ds.load explains the arguments and the errors. path: may be a data frame too."""
-    if memory is None:
-        return _loaded(path, schema, labelled, y)
     with records.within(records.share_of(memory)):
         ds = _loaded(path, schema, labelled, y)
     ds.memory = memory
@@ -44,7 +42,10 @@ def load(path, schema: Schema, *, labelled: bool = True, memory: int | None = No
 def _loaded(path, schema: Schema, labelled: bool, y) -> Dataset:
     source = None if isinstance(path, str) else open_frame(path, y=y)
     if source is not None:
-        schema, recorded = schema if y is None else _beside(schema, source, source.width - targets_in(y)), source.path
+        recorded, places = source.path, range(source.features, source.width)
+        if y is not None:
+            is_last = len(places) == 1 and not schema.of_model
+            schema = replace(schema, target=None if is_last else ",".join(map(str, places)))
     elif isinstance(path, np.ndarray) and path.ndim in (3, 4) and (y is not None or not labelled):
         return _of_arrays(images_of(path, y, schema.dtype), None, schema)
     elif y is not None:
@@ -59,24 +60,17 @@ def _loaded(path, schema: Schema, labelled: bool, y) -> Dataset:
         known, files = recognise(path)
         if known.arrays:
             return _of_arrays(known.arrays(files[0], schema.dtype, labelled), path, schema)
-        shown = without_secrets(path) if "://" in path else path
-        source, recorded = known.table(files, shown, schema), absolute(path)
+        source, recorded = known.table(files, path, schema), absolute(path)
     places = find_places(source, schema, labelled)
     table, unlabelled = source.read(_wanted(places, schema)), 0
     if "group" in places.roles:
         groups = table.columns[places.roles["group"]]
         table.columns[places.roles["group"]] = canonical(groups, kind_of(groups, Kind("category"), ""))
-    if labelled and not schema.plain and _any_gap(table, places.targets):
+    if labelled and not schema.plain:
         table, unlabelled = without_unlabelled(source, table, places)
-    has_targets = bool(places.targets) and (labelled or not _any_gap(table, places.targets))
+    is_whole = labelled or not any(table.columns[place].is_gap.any() for place in places.targets)
+    has_targets = bool(places.targets) and is_whole
     return _dataset(source, table, places, schema, has_targets, path=recorded, unlabelled=unlabelled)
-
-
-def _beside(schema: Schema, frame: TableSource, first: int) -> Schema:
-    """Return the schema of a frame whose targets stand behind its first columns."""
-    if frame.width == first + 1 and not schema.of_model:
-        return replace(schema, target=None)
-    return replace(schema, target=",".join(map(str, range(first, frame.width))))
 
 
 def _wanted(places: Places, schema: Schema) -> Wanted:
@@ -120,12 +114,26 @@ def _dataset(source: TableSource, table: Table, places: Places, schema: Schema, 
     else:
         x = TableRows(tuple(columns.values()))
     targets = targets_of(source, table, places.targets, schema) if has_targets else None
-    facts = known | _facts(source, table, places, schema, left_out, list(columns))
+    used = {*columns, *places.targets}
+    names = source.names and [source.names[place] for place in columns]
+    of_targets = source.names and [source.names[place] for place in places.targets]
+    facts = known | {
+        "columns": names,
+        "targets": of_targets,
+        "given": source.path,
+        "digest": table.sha256,
+        "now": now_among(names, of_targets),
+        "ids": _ids(source, table, places.ids),
+        "places": tuple(columns),
+        "left_out": {source.name(place): why for place, why in left_out.items()},
+        "left_out_places": tuple(place for place in range(source.width) if place not in used),
+        "kept_choices": schema.choices.kept(),
+    }
     if places.roles:
         facts |= role_values(source, table, places)
     if table.sha256 is None or not isinstance(x, np.ndarray):
         beside = ([table.columns[p] for p in own] for own in (places.targets, places.roles.values(), places.ids))
-        facts["sha256"] = columns_digest(list(columns.values()), *beside)
+        facts["digest"] = columns_digest(list(columns.values()), *beside)
     ds = dataset_of(x, targets, schema, kinds=tuple(kinds) if decided else (), **facts)
     for line in remarks if schema.of_model else ():
         log.warning("%s", line)
@@ -136,10 +144,6 @@ def _dataset(source: TableSource, table: Table, places: Places, schema: Schema, 
 def _is_clean(column: Column) -> bool:
     """Return whether a column holds numbers only: no gap, no odd word, none that is infinite as float32."""
     return column.reads == "number" and bool(np.isfinite(column.values).all())
-
-
-def _any_gap(table: Table, places: list[int]) -> bool:
-    return any(bool(table.columns[place].is_gap.any()) for place in places)
 
 
 def canonical(column: Column, kind: Kind | ColumnEncoder) -> Column:
@@ -159,7 +163,7 @@ def _check_width(source: TableSource, kept: list[int], left_out: dict[int, str],
     if not left_out or len(kept) + len(left_out) != width:
         found = len(kept) if schema.target is not None else source.width
         raise LayersMismatch(column_mismatch(source, found, schema))
-    reasons = ", ".join(f"{_plain_name(source, place)} ({why})" for place, why in left_out.items())
+    reasons = ", ".join(f"{source.name(place)} ({why})" for place, why in left_out.items())
     raise LayersMismatch(
         f"{source.path}: {len(kept)} columns are inputs, expected {width}; left out: {reasons}; begin --layers with "
         f"{len(kept)} or auto, or keep a column by --numbers or --categories"
@@ -167,20 +171,18 @@ def _check_width(source: TableSource, kept: list[int], left_out: dict[int, str],
 
 
 def _matrix(table: Table, places: list[int], pixels: tuple[int, int, int] | None) -> np.ndarray:
-    """Return columns of numbers as an array (rows, columns), the table's own if it holds just these; or as pixels."""
+    """Return columns of numbers as an array (rows, columns), the table's own if it holds just these; or as pixels
+    (rows, channels, height, width), bytes where all are whole numbers in 0..255."""
     if places == table.number_places:
         x = table.numbers
     else:
         kept = np.searchsorted(table.number_places, places).tolist()
         x = records.new_rows((len(table), len(kept)), table.numbers.dtype)
         np.take(table.numbers, kept, axis=1, out=x, mode="clip")
-    return _pixels(x, pixels) if pixels else x
-
-
-def _pixels(x: np.ndarray, shape: tuple[int, int, int]) -> np.ndarray:
-    """Return pixels (rows, channels, height, width), as bytes where all are whole numbers in 0..255."""
+    if pixels is None:
+        return x
     are_bytes = bool((x >= 0).all() and (x <= 255).all() and (x == np.floor(x)).all())
-    return (x.astype(np.uint8) if are_bytes else x).reshape(-1, *shape)
+    return (x.astype(np.uint8) if are_bytes else x).reshape(-1, *pixels)
 
 
 def kept_columns(path: str, schema: Schema, names: str) -> dict[str, list[str]]:
@@ -196,37 +198,10 @@ def kept_columns(path: str, schema: Schema, names: str) -> dict[str, list[str]]:
 
 def _ids(source: TableSource, table: Table, places: Iterable[int]) -> dict[str, list[str]]:
     """Return the texts of columns that are kept as they are, by their names."""
-    kept = {}
-    for place in places:
-        words = [*table.columns[place].words, ""]
-        name = source.names[place] if source.names else str(place)
-        kept[name] = [words[code] for code in table.columns[place].values.tolist()]
-    return kept
-
-
-def _facts(
-    source: TableSource, table: Table, places: Places, schema: Schema, left_out: dict[int, str], kept: list[int]
-) -> dict:
-    """Return what a data set knows of its columns, as Dataset names it."""
-    used = {*kept, *places.targets}
-    names = None if source.names is None else [source.names[place] for place in kept]
-    targets = None if source.names is None else [source.names[place] for place in places.targets]
+    words = {place: [*table.columns[place].words, ""] for place in places}
     return {
-        "columns": names,
-        "targets": targets,
-        "given": source.path,
-        "sha256": table.sha256,
-        "now": now_among(names, targets) if targets else None,
-        "ids": _ids(source, table, places.ids),
-        "places": tuple(kept),
-        "left_out": {_plain_name(source, place): why for place, why in left_out.items()},
-        "left_out_places": tuple(place for place in range(source.width) if place not in used),
-        "kept_choices": schema.choices.kept(),
+        source.name(place): [words[place][code] for code in table.columns[place].values.tolist()] for place in words
     }
-
-
-def _plain_name(source: TableSource, place: int) -> str:
-    return source.names[place] if source.names else str(place)
 
 
 # ---------------------------------------------------------------- images and arrays
@@ -237,23 +212,16 @@ def _of_arrays(found: Arrays, path: str | None, schema: Schema) -> Dataset:
     if schema.target is not None:
         tables = ", ".join(known.name for known in FORMATS if known.table)
         raise UsageError(f"{path or 'the array'}: --target names a column of a table ({tables}); leave it out")
-    x = _shaped(path or "the array", found.x, schema)
-    facts = {} if path is None else {"path": absolute(path), "given": path, "sha256": found.sha256}
+    x, shape = found.x, schema.pixels or (schema.inputs,)
+    if schema.inputs is not None:
+        same_values = math.prod(shape) == math.prod(x.shape[1:])
+        if not same_values or (schema.pixels and x.ndim == 4 and shape != x.shape[1:]):
+            own, expected = ("x".join(map(str, sizes)) for sizes in (x.shape[1:], shape))
+            told = f"{own} values a row, expected {expected}, one per input of the network; check --layers"
+            raise LayersMismatch(f"{path or 'the array'}: {told}")
+        x = x.reshape(-1, *shape) if schema.pixels else x
+    facts = {} if path is None else {"path": absolute(path), "given": path, "digest": found.sha256}
     return dataset_of(x, found.targets, schema, **facts)
-
-
-def _shaped(path: str, x, schema: Schema):
-    """Return x in the shape that the network takes, if it has as many values a row."""
-    if schema.inputs is None:
-        return x
-    shape = schema.pixels or (schema.inputs,)
-    same_values = math.prod(shape) == math.prod(x.shape[1:])
-    if not same_values or (schema.pixels and x.ndim == 4 and shape != x.shape[1:]):
-        found, expected = ("x".join(map(str, sizes)) for sizes in (x.shape[1:], shape))
-        raise LayersMismatch(
-            f"{path}: {found} values a row, expected {expected}, one per input of the network; check --layers"
-        )
-    return x.reshape(-1, *shape) if schema.pixels else x
 
 
 # ---------------------------------------------------------------- the data of a model
@@ -284,7 +252,7 @@ def load_for(
     return ds
 
 
-def holdout_dataset(
+def held_out(
     net, model: str | os.PathLike, *, whole: bool = False, force: bool = False, memory: int | None = None
 ) -> Dataset:
     """Read the rows that `net`, read from the file `model`, was not trained on.
@@ -308,11 +276,8 @@ def holdout_dataset(
     return ds
 
 
-held_out = holdout_dataset  # its public name, nn.held_out
-
-
 def training_dataset(net, model: str | os.PathLike, *, force: bool = False, memory: int | None = None) -> Dataset:
-    """Read all rows of the data set that `net`, read from the file `model`, was trained on; as holdout_dataset."""
+    """Read all rows of the data set that `net`, read from the file `model`, was trained on; as held_out."""
     ds = load_for(net, training_file(net, model), memory=memory)
     if ds.sha256 != net.dataset["sha256"]:
         changed = f"{name_of(ds)} has changed since {model} was trained on it"

@@ -8,9 +8,9 @@ from __future__ import annotations
 from collections import Counter
 
 from ..utils import DataError, LayersMismatch, UsageError, closest, listed
-from .column import TableSource
 from .dataset import ROLES, Choices, Places, Schema
 from .kinds import Kind, in_a_list, parse_choices, split_names
+from .source import TableSource
 
 
 def find_places(source: TableSource, schema: Schema, labelled: bool) -> Places:
@@ -116,7 +116,7 @@ def columns_asked_for(source: TableSource, flag: str, text: str | None) -> list[
     if text is None:
         return []
     names = source.names or []
-    words = [text] if text in names else split_names(text)
+    words = split_names(text, names)
     chosen = [names.index(word) if word in names else _column_number(source, flag, word) for word in words]
     for word, column in zip(words, chosen, strict=True):
         if names.count(word) > 1:

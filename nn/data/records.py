@@ -198,13 +198,13 @@ def in_rows(array: np.ndarray, dtype=None) -> np.ndarray:
     dtype = array.dtype if dtype is None else np.dtype(dtype)
     if array.flags.c_contiguous and array.dtype == dtype:
         return array
-    if array.size * dtype.itemsize < LEAST_BYTES:
-        return np.ascontiguousarray(array, dtype)
     return _filled(new_rows(array.shape, dtype), array.__getitem__)
 
 
-def in_file(array: np.ndarray) -> np.ndarray:
-    """Return a copy in a file, of a small array one in memory."""
+def in_file(array):
+    """Return a copy of rows, an array or TableRows, in a file, of a small array one in memory."""
+    if not isinstance(array, np.ndarray):
+        return array.in_file()
     order = "F" if array.flags.f_contiguous and not array.flags.c_contiguous else "C"
     with within(0):
         return _filled(new_rows(array.shape, array.dtype, order), array.__getitem__)
@@ -365,7 +365,7 @@ def make_room(net, ds, networks: Sequence[int]) -> int | None:
     least = net.traits.base_bytes + READING_BYTES + ROW_BYTES * ds.rows + sum(networks)
     check_memory(memory, least, "this network" if count == 1 else f"these {count} networks")
     if taken() > memory - least:
-        ds.move_to_file()
+        ds.x = in_file(ds.x)
     return memory - least
 
 

@@ -1,7 +1,5 @@
 """Data files as bytes, wherever they lie: on this machine, at a URI that pyarrow opens, s3://bucket/day1.parquet, or in
 standard input, `-`. They are found by what a person writes, unpacked (gzip) and hashed.
-
-What a message, a page or a model knows of files that lie elsewhere is a name without secrets.
 """
 
 from __future__ import annotations
@@ -17,12 +15,12 @@ import stat
 import sys
 import tempfile
 import zlib
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from functools import cached_property
+from functools import cached_property, lru_cache
 from pathlib import Path
 from types import ModuleType
-from urllib.parse import parse_qsl, unquote, urlencode, urlsplit
+from urllib.parse import parse_qsl, unquote, urlsplit
 
 import numpy as np
 
@@ -36,7 +34,7 @@ from ..utils import (
     os_reason,
     sha256_file,
 )
-from .column import Table
+from .column import Table, Wanted
 
 BLOCK = 1 << 18  # bytes read at a time: they stay in a processor's cache until they are parsed
 GZIP = b"\x1f\x8b"  # how packed files begin
@@ -77,7 +75,7 @@ def data_files(path: str) -> list[str]:
         if os.path.exists(path) or ("," not in path and database_of(path)[1]):
             return [path]
         if path == STANDARD_INPUT:
-            return [standard_input()]
+            return [input_from(sys.stdin)]
         if "," in path:
             names = path.split(",")
             if not all(names):
@@ -128,8 +126,8 @@ def are_there(path: str) -> bool:
 
 
 def absolute(path: str) -> str:
-    """Return the same files, named so that the program finds them from any folder, without secrets."""
-    return os.path.abspath(path) if os.path.exists(path) else relative_to(os.getcwd(), without_secrets(path))
+    """Return the same files, named so that the program finds them from any folder."""
+    return os.path.abspath(path) if os.path.exists(path) else relative_to(os.getcwd(), path)
 
 
 def relative_to(folder: str | os.PathLike, path: str) -> str:
@@ -145,7 +143,7 @@ def relative_to(folder: str | os.PathLike, path: str) -> str:
 
 def short_name(path: str) -> str:
     """Return the name that a line about the data gives it: the file's name; of several the first and their number."""
-    first, *more = [path] if os.path.exists(path) else without_secrets(path).split(",")
+    first, *more = [path] if os.path.exists(path) else path.split(",")
     first = first.partition("?")[0] if is_uri(first) else first
     return os.path.basename(first.rstrip("/")) + (f" and {len(more)} more" if more else "")
 
@@ -173,9 +171,6 @@ class Files:
         first asked for. None if one of them has changed, or is gone, since `paths` were looked at."""
         digests = []
         for path, state in zip(self.paths, self._states, strict=True):
-            if isinstance(path, Fetched) and path != STANDARD_INPUT:
-                digests.append(hashlib.sha256(" ".join(map(str, state)).encode()).hexdigest())
-                continue
             try:
                 digests.append(sha256_file(local(path)))
                 if _state(path) != state:
@@ -184,14 +179,6 @@ class Files:
                 return None
         return digests[0] if len(digests) == 1 else hashlib.sha256(b"".join(map(bytes.fromhex, digests))).hexdigest()
 
-    def read_with(self, read: Callable[[], Table]) -> Table:
-        """Return the table that `read` reads. Raises DataError if one of the files has changed."""
-        self.check()
-        table = read()
-        self.check()
-        table.sha256 = self
-        return table
-
     @staticmethod
     def changed(path: str) -> DataError:
         """Return the error for a file that has changed."""
@@ -199,6 +186,37 @@ class Files:
 
     def __getstate__(self) -> dict:
         return {"sha256": self.sha256}  # as far as another process knows the files
+
+
+class TableSource:
+    """One file of a table format, or several with the same columns, or a data frame, opened; rows are read by `read`.
+
+    Opening raises InputNotFound, and DataError for files that are none or whose columns differ.
+    """
+
+    path: str  # the files as the user named them; how messages call the table
+    names: list[str] | None  # of the columns, None where the files have no names for them
+    width: int  # columns of the files
+    default_target: int  # the place of the last column that has a name or, in the first rows, a value
+    files: Files | None  # None: a data frame
+
+    def column(self, place: int) -> str:
+        """Return how messages call a column."""
+        return f"column {self.names[place]}" if self.names else f"column {place} of {self.width}"
+
+    def name(self, place: int) -> str:
+        """Return a column's name, its place where it has none."""
+        return self.names[place] if self.names else str(place)
+
+    def read(self, wanted: Wanted) -> Table:
+        """Return all rows. Raises DataError for rows that are no rows of this table, and columns of no known type."""
+        if self.files is None:
+            return self._table(wanted)
+        self.files.check()
+        table = self._table(wanted)
+        self.files.check()
+        table.sha256 = self.files
+        return table
 
 
 def check_same_columns(path: str, names: list[str], first_path: str, first_names: list[str]) -> None:
@@ -217,11 +235,9 @@ def check_same_columns(path: str, names: list[str], first_path: str, first_names
 
 
 def _state(path: str) -> tuple:
-    """Return what changes with a file's bytes; the size is the first."""
-    if isinstance(path, Fetched):
-        return path.state()
+    """Return what changes with a file's bytes."""
     with readable(path):
-        facts = os.stat(path)
+        facts = os.stat(local(path))
     return facts.st_size, facts.st_mtime_ns
 
 
@@ -308,70 +324,44 @@ def pyarrow(what: str) -> ModuleType:
 
 
 class Fetched(str):
-    """A file that lies elsewhere, which is read from a copy. As a text it is its name without secrets.
+    """A file that lies elsewhere, which is read from a copy. filesystem, inner: of pyarrow, and the file's name there;
+    None: standard input."""
 
-    filesystem, inner: of pyarrow, and the file's name there; None: standard input. secrets: what no message may show.
-    """
-
-    def __new__(cls, name: str, filesystem=None, inner: str = "", secrets: tuple[str, ...] = ()):
-        file = super().__new__(cls, name)
-        file._filesystem, file._inner, file._secrets = filesystem, inner, secrets
-        return file
+    filesystem, inner = None, ""
 
     def __reduce__(self):
         return str, (str(self),)
 
-    @property
+    @cached_property
     def copy(self) -> str:
         """The path of a copy in a temporary folder, which goes with this object."""
-        return self._copy.name
-
-    @cached_property
-    def _copy(self):
-        file = tempfile.NamedTemporaryFile(prefix="nn-")  # noqa: SIM115 (closed with this object)
-        if self._filesystem is None and sys.stdin is None:
+        self._copy = file = tempfile.NamedTemporaryFile(prefix="nn-")  # noqa: SIM115 (closed with this object)
+        if self.filesystem is None and sys.stdin is None:
             raise InputNotFound(f"{STANDARD_INPUT}: standard input is closed; give a file")
-        with self._reading():
-            own = self._filesystem and self._filesystem.open_input_stream(self._inner)
+        with _opening(self):
+            own = self.filesystem and self.filesystem.open_input_stream(self.inner)
             with own or contextlib.nullcontext(sys.stdin.buffer) as source:
                 shutil.copyfileobj(source, file, 1 << 20)
             file.flush()
-        return file
-
-    def state(self) -> tuple:
-        """Return what changes with the file's bytes: its size, and its tag or its time; None: they stay."""
-        if self._filesystem is None:
-            return (os.path.getsize(self.copy),)
-        with self._reading():
-            with self._filesystem.open_input_stream(self._inner) as file:
-                facts = dict(file.metadata() or {})
-            if {b"ETag", b"Content-Length"} <= facts.keys():
-                return int(facts[b"Content-Length"]), facts[b"ETag"].decode()
-            info = self._filesystem.get_file_info(self._inner)
-        return info.size, info.mtime_ns
-
-    @contextlib.contextmanager
-    def _reading(self) -> Iterator[None]:
-        """Turn the failures of pyarrow into an InputNotFound, which shows no secret."""
-        try:
-            yield
-        except FileNotFoundError:
-            raise InputNotFound(f"{self}: no such file; check the URI") from None
-        except (OSError, ValueError, NotImplementedError) as error:  # ArrowInvalid is a ValueError
-            reason = " ".join((os_reason(error) if isinstance(error, OSError) else str(error)).split())
-            for secret in sorted(self._secrets, key=len, reverse=True):
-                reason = re.sub(rf"(?<!\w){re.escape(secret)}(?!\w)", "...", reason)
-            raise InputNotFound(f"{self}: cannot be read ({reason[:300].rstrip('.')}); check the URI") from None
+        return file.name
 
 
-_standard_input: list = []  # (the stream, the file that stands for it)
+@contextlib.contextmanager
+def _opening(name: str) -> Iterator[None]:
+    """Turn the failures of pyarrow into an InputNotFound."""
+    try:
+        yield
+    except FileNotFoundError:
+        raise InputNotFound(f"{name}: no such file; check the URI") from None
+    except (OSError, ValueError, NotImplementedError) as error:  # ArrowInvalid is a ValueError
+        reason = " ".join((os_reason(error) if isinstance(error, OSError) else str(error)).split())
+        raise InputNotFound(f"{name}: cannot be read ({reason[:300].rstrip('.')}); check the URI") from None
 
 
-def standard_input() -> Fetched:
+@lru_cache(1)
+def input_from(_stream) -> Fetched:
     """Return the file that stands for standard input, which is read once, when its bytes are first asked for."""
-    if not _standard_input or _standard_input[0][0] is not sys.stdin:
-        _standard_input[:] = [(sys.stdin, Fetched(STANDARD_INPUT))]
-    return _standard_input[0][1]
+    return Fetched(STANDARD_INPUT)
 
 
 def is_uri(path: str) -> bool:
@@ -379,45 +369,31 @@ def is_uri(path: str) -> bool:
     return bool(_URI.match(path)) and not os.path.exists(path)
 
 
-def without_secrets(path: str) -> str:
-    """Return a name of data, URIs in it without users, passwords, keys and tokens."""
-    if os.path.exists(path) or "://" not in path:
-        return path
-    return ",".join(_parted(name)[0] if is_uri(name) else name for name in path.split(","))
-
-
-def _parted(uri: str) -> tuple[str, tuple[str, ...]]:
-    """Return (a URI without secrets, these secrets, as they are written and as they are meant)."""
-    scheme, _, rest = uri.partition("://")
-    rest, _, fragment = rest.partition("#")
-    rest, _, query = rest.partition("?")
-    host, slash, path = rest.partition("/")
-    if "@" not in host and ":" in host and not host.rpartition(":")[2].isdecimal() and "@" in path:
-        host, slash, path = rest.rpartition("@")[0] + "@", "", rest.rpartition("@")[2]  # a key with a slash in it
-    user, _, host = host.rpartition("@")
-    values = parse_qsl(query, keep_blank_values=True)
-    kept = urlencode([(key, value) for key, value in values if key in _HARMLESS], safe=":/")
-    hidden = [fragment, user, *user.split(":", 1), *(value for key, value in values if key not in _HARMLESS)]
-    hidden += [value for key, _, value in (word.partition("=") for word in query.split("&")) if key not in _HARMLESS]
-    secrets = tuple({text for secret in hidden for text in (secret, unquote(secret)) if text} - {"anonymous"})
-    user = "anonymous@" if user == "anonymous" else ""
-    return f"{scheme}://{user}{host}{slash}{path}" + (f"?{kept}" if kept else ""), secrets
-
-
 def file_of_uri(uri: str) -> str:
-    """Return the file of a URI, of file:// its path. Raises InputNotFound."""
+    """Return the file of a URI, of file:// its path. Raises InputNotFound, and UsageError for one with a password or
+    key: models, pages and messages show it."""
     parts = urlsplit(uri)
     if parts.scheme == "file" and parts.netloc in ("", "localhost"):
         return unquote(parts.path)
-    name, secrets = _parted(uri)
+    user, _, host = parts.netloc.rpartition("@")
+    has_slash = ":" in host and not host.rpartition(":")[2].isdecimal() and "@" in parts.path  # in the password
+    told = ["a password"] * (":" in user or has_slash)
+    told += [name for name, _ in parse_qsl(parts.query, True) if name not in _HARMLESS]
+    if told:
+        raise UsageError(
+            f"{parts.scheme}://...: {told[0]} in the URI, expected no secrets, and in its query {', '.join(_HARMLESS)} "
+            "alone; give keys in the environment, such as AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY"
+        )
     pyarrow("URIs")
     from pyarrow import fs
 
-    with Fetched(name, secrets=(uri, *secrets))._reading():
+    with _opening(uri):
         filesystem, inner = fs.FileSystem.from_uri(uri.replace("*", "%2A"))
         found = filesystem.get_file_info(inner).type
         if found == fs.FileType.NotFound and "*" not in inner:
             raise FileNotFoundError
     if found != fs.FileType.File:
-        raise InputNotFound(f"{name}: not one file; give the URI of each file, with commas between them")
-    return Fetched(name, filesystem, inner, secrets)
+        raise InputNotFound(f"{uri}: not one file; give the URI of each file, with commas between them")
+    file = Fetched(uri)
+    file.filesystem, file.inner = filesystem, inner
+    return file

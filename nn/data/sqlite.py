@@ -27,13 +27,12 @@ _CURES = {  # what SQLite says -> what helps
 
 
 def database(path: str) -> Opened:
-    """Open a table, or a view, of a database that is only read; its rows are in the order of their keys. Raises
-    DataError."""
+    """Open a table, or a view, of a database that is only read; its rows are in the order of their keys, as no index is
+    asked. Raises DataError."""
     file, asked = database_of(path)
     with _connection(file) as connection:
         table = _table_of(connection, file, asked)
         columns = [row[1:3] for row in connection.execute(f"PRAGMA table_info({_quoted(table)})")]
-        order = _order(connection, table, [name for name, _ in columns])
         (rows,) = connection.execute(f"SELECT count(*) FROM {_quoted(table)}").fetchone()
 
     def block(fields: dict[int, tuple], place: int) -> Column:
@@ -45,7 +44,7 @@ def database(path: str) -> Opened:
     def parts(places: list[int]) -> Iterator[tuple[int, Callable[[int], Column]]]:
         names = ", ".join(_quoted(columns[place][0]) for place in places)
         with _connection(file) as connection:
-            cursor = connection.execute(f"SELECT {names or 'NULL'} FROM {_quoted(table)}{order}")
+            cursor = connection.execute(f"SELECT {names or 'NULL'} FROM {_quoted(table)} NOT INDEXED")
             while some := cursor.fetchmany(_READ_ROWS):
                 yield len(some), partial(block, dict(zip(places, zip(*some, strict=True), strict=False)))
 
@@ -66,16 +65,6 @@ def _table_of(connection: sqlite3.Connection, file: str, asked: str | None) -> s
         raise DataError(f"{file}: no table {asked} in this database, {there}{advice}")
     advice = f"; choose one, for example {file}:{tables[0]}" if tables else ""
     raise DataError(f"{file}: {len(tables)} tables in this database, expected one; {there}{advice}")
-
-
-def _order(connection: sqlite3.Connection, table: str, names: list[str]) -> str:
-    """Return the order by the number of a row; none for a view, and where no such number, or a column, is called so."""
-    try:
-        row = connection.execute(f"SELECT rowid FROM {_quoted(table)} LIMIT 1").fetchone()
-    except sqlite3.OperationalError:  # no such column
-        return ""
-    has_key = "rowid" not in map(str.lower, names) and isinstance((row or [0])[0], int)
-    return " ORDER BY rowid" if has_key else ""
 
 
 @contextmanager

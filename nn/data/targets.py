@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from contextlib import suppress
 
 import numpy as np
 
@@ -12,7 +13,6 @@ from .column import (
     TRUTHS,
     Column,
     Table,
-    TableSource,
     Targets,
     as_text,
     is_coarse,
@@ -25,6 +25,7 @@ from .column import (
 from .dataset import Dataset, Schema
 from .fields import check_numbers, first_odd, gap_advice, place_of
 from .kinds import way_of_dates, way_of_numbers
+from .source import TableSource
 from .written import WrittenNumbers
 
 MAX_CLASSES = 10_000
@@ -44,43 +45,32 @@ def targets_of(source: TableSource, table: Table, places: list[int], schema: Sch
     place, column = places[0], columns[0]
     where = source.path if len(places) > 1 else f"{source.path}, {source.column(place)}"
     told = {"place": where, "row": table.row, "columns": names}
-    if len(places) > 1 or (column.reads == "number" and not (schema.written and schema.written.behind)):
+    if len(places) > 1 or column.reads == "number":
         for one in places:
             check_numbers(source, table, one)
         return Targets(np.column_stack([one.values for one in columns]), **told)
     column = as_text(column)
-    written = _written(column.words, schema)
-    if written is not None:
-        values = _numbers_written(source, table, place, column, written, schema.of_model)
-        return Targets(values[:, None], written=None if written == WrittenNumbers() else written, **told)
+    if way := _way_of(column.words, schema):
+        numbers = valued(column, "number", way.values_of(column.words))
+        if numbers.odd:
+            word, found = first_odd(source, table, place, numbers.odd)
+            like = "" if way == WrittenNumbers() else f" written as {way}"
+            cure = f"; correct it, or remove the row{gap_advice([word])}"
+            raise DataError(f"{source.path}, {found}, expected a number{like}{cure}")
+        return Targets(numbers.values[:, None], **told)
     _check_names(source, table, place, column, schema)
     order = np.array(sorted(range(len(column.words)), key=column.words.__getitem__), np.intp)
     values = np.append(np.argsort(order), -1)[column.values]  # a gap stays -1
     return Targets(values.astype(np.float64)[:, None], names=[column.words[i] for i in order], **told)
 
 
-def _written(words: list[str], schema: Schema) -> WrittenNumbers | None:
-    """Return how texts of a target are numbers, as a model has it or as nearly all are written; None if they name
-    classes. Few of them may name classes as well as any text (4dr, 2dr)."""
+def _way_of(words: list[str], schema: Schema) -> WrittenNumbers | None:
+    """Return how texts of a target are numbers, as nearly all are written; None if they name classes. Few of them may
+    name classes as well as any text (4dr, 2dr)."""
     is_few = schema.task == "auto" and len(words) <= FEW_CLASSES
     if schema.classes is not None or schema.task not in ("regression", "auto") or is_few:
         return None
-    if schema.of_model:
-        return schema.written or WrittenNumbers()
     return way_of_numbers(dict.fromkeys(words, 1), asked=schema.task == "regression")
-
-
-def _numbers_written(
-    source, table: Table, place: int, column: Column, written: WrittenNumbers, of_model: bool
-) -> np.ndarray:
-    """Return the numbers that the words of a target are, written so. DataError names the first other row."""
-    numbers = valued(column, "number", written.values_of(column.words))
-    if numbers.odd:
-        word, found = first_odd(source, table, place, numbers.odd)
-        expected = f"a number{f' written as {written}' * bool(written.before or written.behind)}"
-        how, advice = (" as in training; write it so", "") if of_model else ("; correct it", gap_advice([word]))
-        raise DataError(f"{source.path}, {found}, expected {expected}{how}, or remove the row{advice}")
-    return numbers.values
 
 
 def _check_names(source: TableSource, table: Table, place: int, column: Column, schema: Schema) -> None:
@@ -118,20 +108,15 @@ def now_among(features: list[str] | None, targets: list[str] | None) -> list[int
     return [features.index(match[1]) for match in ahead]
 
 
-def dataset_of(
-    x: np.ndarray, found: Targets | None, schema: Schema, *, now: list[int] | None = None, **facts
-) -> Dataset:
-    """Return the data set of inputs x and the targets that were found, None if there are none.
-
-    now: see Dataset. facts: its other attributes.
-    """
+def dataset_of(x: np.ndarray, found: Targets | None, schema: Schema, **facts) -> Dataset:
+    """Return the data set of inputs x and the targets that were found, None if there are none. facts: its other
+    attributes."""
     if found is None:
         return Dataset(x, None, schema.task, target=schema.target, **facts)
     y, task, classes = resolve(found, schema)
     if schema.classes is None and not schema.plain:
         y, classes = _positive_last(y, classes, task, schema.choices.positive, found.place)
-    of_numbers = {"now": now, "written": found.written} if task == "regression" else {}
-    ds = Dataset(x, y, task, classes, target=schema.target, **of_numbers, **facts)
+    ds = Dataset(x, y, task, classes, target=schema.target, **facts)
     if schema.task == "auto" and schema.classes is None and found.width == 1 and found.names is None:
         ds.remarks += _choice_told(found, task)
     return ds
@@ -225,8 +210,10 @@ def _named(targets: Targets, schema: Schema) -> tuple[np.ndarray, list[str]]:
     more than rows can teach."""
     count, rows = len(targets.names), len(targets.values)
     if schema.task == "auto" and count > FEW_CLASSES and not targets.are_classes:
-        found = None
-        if _are_dates(targets.names):
+        found, are_dates = None, True
+        with suppress(DataError):  # the day or the month may be first
+            are_dates = way_of_dates(dict.fromkeys(targets.names, 1)) is not None
+        if are_dates:
             found = "dates, expected class names or numbers"
         elif count > AUTO_CLASSES and (count > _NAMED_CLASSES or rows < _CLASS_ROWS * count):
             found = f"texts, expected at most {AUTO_CLASSES} class names"
@@ -236,13 +223,6 @@ def _named(targets: Targets, schema: Schema) -> tuple[np.ndarray, list[str]]:
             cure = "choose the target with --target or use --task multiclass"
             raise DataError(f"{targets.place}: {count} different {found}; {cure}")
     return targets.values[:, 0].astype(np.int32), targets.names
-
-
-def _are_dates(names: list[str]) -> bool:
-    try:
-        return way_of_dates(dict.fromkeys(names, 1)) is not None
-    except DataError:  # the day or the month may be first
-        return True
 
 
 def _numbers(targets: Targets, schema: Schema) -> tuple[np.ndarray, list[str]] | None:

@@ -16,7 +16,6 @@ from itertools import accumulate
 
 import numpy as np
 
-from ..core.rows import row_writer
 from ..utils import DataError, default_threads
 from .column import (
     MOSTLY,
@@ -34,12 +33,12 @@ from .column import (
     unicode_text,
 )
 from .records import new_rows
-from .source import Files, check_same_columns, database_of
+from .source import Files, TableSource, check_same_columns, database_of
 
 _NULLS = "NAType", "NaTType"  # of pandas, beside None and nan
 _BLANKS = " \t\r"  # around a field they do not count
 _TICKS = {"s": 1, "ms": 1000, "us": 1_000_000, "ns": 1_000_000_000}  # of a second
-_FILL_ROWS = 1 << 14  # that a thread writes at a time
+_FILL_ROWS = 1 << 12  # that a thread writes at a time, which its cache holds
 _ALONE_ROWS = 1 << 15  # fewer are no work for several threads
 
 
@@ -154,8 +153,8 @@ class Opened:
     width: int = 0
 
 
-class TypedSource:
-    """The TableSource of typed columns, of a frame or of files. Raises DataError if there are no columns or no rows."""
+class TypedSource(TableSource):
+    """The table of typed columns, of a frame or of files. Raises DataError if there are no columns or no rows."""
 
     def __init__(self, opened: list[Opened], path: str, files: Files | None = None):
         names = opened[0].names
@@ -166,15 +165,6 @@ class TypedSource:
             raise DataError(f"{path}: no columns, expected features and a target; add the data")
         if not self._rows:
             raise DataError(f"{path}: no rows, expected at least one; add the data")
-
-    def column(self, place: int) -> str:
-        """Return how messages call a column."""
-        return f"column {self.names[place]}" if self.names else f"column {place} of {self.width}"
-
-    def read(self, wanted: Wanted) -> Table:
-        """Return all rows. Raises DataError for rows that are no rows of this table, and columns of no known type."""
-        read = lambda: self._table(self._fields(wanted), wanted)  # noqa: E731
-        return self.files.read_with(read) if self.files else read()
 
     def _fields(self, wanted: Wanted) -> dict[int, _Fields]:
         """Return the fields of the wanted columns of all files."""
@@ -206,9 +196,10 @@ class TypedSource:
             if left:
                 raise Files.changed(self.files.paths[number])
 
-    def _table(self, fields: dict[int, _Fields], wanted: Wanted) -> Table:
+    def _table(self, wanted: Wanted) -> Table:
         """Return the table, its numbers in one matrix."""
-        rows, places = self._rows, list(fields)
+        rows, fields = self._rows, self._fields(wanted)
+        places = list(fields)
         columns = dict(zip(places, each(lambda place: fields.pop(place).column(), places, rows), strict=True))
         numbers = {place: column for place, column in columns.items() if column.reads == "number"}
         for place in wanted.exact & numbers.keys():
@@ -249,9 +240,14 @@ def each(function: Callable, items: Iterable, rows: int) -> list:
 def joined(columns: list[Column], rows: int, dtype: str) -> np.ndarray:
     """Return the numbers of columns as a matrix (rows, columns), of which the columns' values become views."""
     matrix = new_rows((rows, len(columns)), dtype)
-    if columns:
-        write = row_writer(matrix, each(lambda column: _decimals(column.values, dtype), columns, rows))
-        each(lambda start: write(start, min(start + _FILL_ROWS, rows)), range(0, rows, _FILL_ROWS), rows)
+    numbers = each(lambda column: _decimals(column.values, dtype), columns, rows)
+
+    def write(start: int) -> None:
+        with np.errstate(over="ignore"):  # what a float32 cannot hold is infinite, and told of later
+            for slot, values in enumerate(numbers):
+                matrix[start : start + _FILL_ROWS, slot] = values[start : start + _FILL_ROWS]
+
+    each(write, range(0, rows, _FILL_ROWS), rows)
     for slot, column in enumerate(columns):
         column.values = matrix[:, slot]
     return matrix
@@ -319,7 +315,6 @@ class _Fields:
 
     def column(self) -> Column:
         """Return the column."""
-        reads = self.reads or self._kind or "text"
         column = self._of_values() if self.reads in ("number", "date") else None
         if self._values is None or (column and not self._kind and not column.odd and column.low > column.high):
             reads = self._kind or "text"

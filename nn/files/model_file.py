@@ -14,7 +14,6 @@ from collections.abc import Callable, Iterable
 import numpy as np
 
 from ..data.encoding import Encoding, are_places
-from ..data.written import NUMBERS
 from ..layers import Layer, parameter_shapes
 from ..layers import parse as parse_layers
 from ..nn_aux import SCALINGS, TASKS
@@ -189,7 +188,6 @@ _CONFIG = {  # settings that later uses of a model read; the others are only sho
 }
 _DATASET = dict.fromkeys(("path", "sha256"), _optional(_is_text))
 _HISTORY = {"loss": _ARE_NUMBERS, "val_loss": _optional(_ARE_NUMBERS), "val_metric": _optional(_ARE_METRICS)}
-_WRITTEN = {"way": lambda way: way in tuple(NUMBERS), "before": _is_text, "behind": _is_text}  # WrittenNumbers
 
 # key: (check, the words for an expected value); a key may not be missing, null stands for what a network does not have
 _METADATA = {
@@ -216,17 +214,13 @@ _METADATA = {
 _MEMBER = {"weight": lambda value: _is_number(value) and value > 0}
 _NOT_SHARED = ("members", "temperature")  # what the members' metadata do not take from that of all
 _MAY_BE_MISSING = {
-    "target_written": (
-        lambda value: _has(value, _WRITTEN) and value.keys() == _WRITTEN.keys(),
-        "how numbers are written: way, before, behind",
-    ),
     "members": (
         lambda value: _all(lambda member: _has(member, _MEMBER))(value) and len(value) > 0,
         "a list of members, each with a weight above 0",
     ),
     "temperature": (_MEMBER["weight"], "a number above 0"),
 }
-_OF_DATA = ("columns", "targets", "classes", "target_written", "encoding")  # facts with texts of a table
+_OF_DATA = ("columns", "targets", "classes", "encoding")  # facts with texts of a table
 
 
 def _check_metadata(path, metadata: dict) -> None:

@@ -8,14 +8,13 @@ import numpy as np
 
 from ..data.encoding import Encoding
 from ..data.scaling import Scaling
-from ..data.written import WrittenNumbers
 from ..files import model_file, text_model
 from ..utils import DataError, UsageError
 from . import parameters
 
 FACTS = (  # what a model knows beside its parameters and settings
     "columns", "targets", "classes", "threshold", "holdout", "dataset", "history", "config", "temperature",
-    "scaling", "target_scaling", "target_written",
+    "scaling", "target_scaling",
 )  # fmt: skip
 
 
@@ -40,28 +39,14 @@ def _member_metadata(net, shared: dict) -> Iterator[dict]:
 
 
 def _own_metadata(net) -> dict:
-    encoding = {} if net.encoding is None else {"encoding": net.encoding.to_dict()}
-    return {
-        "format": model_file.FORMAT if encoding else model_file.PLAIN_FORMAT,
-        "layers": net.spec,
-        "task": net.task,
-        "loss": net.loss,
-        "dtype": net.dtype,
-        "seed": net.seed,
-        "scaling": net.scaling.to_dict(),
-        "target_scaling": net.target_scaling and net.target_scaling.to_dict(),
-        "columns": net.columns,
-        "targets": net.targets,
-        "classes": net.classes,
-        "threshold": net.threshold,
-        "holdout": net.holdout,
-        "dataset": net.dataset,
-        "history": net.history,
-        "config": net.config,
-        **({} if net.temperature == 1 else {"temperature": net.temperature}),
-        **({} if net.target_written is None else {"target_written": vars(net.target_written)}),
-        **encoding,
-    }
+    own = {name: getattr(net, name) for name in ("task", "loss", "dtype", "seed", *FACTS)}
+    own |= {"scaling": net.scaling.to_dict(), "target_scaling": net.target_scaling and net.target_scaling.to_dict()}
+    own |= {"layers": net.spec, "format": model_file.PLAIN_FORMAT}
+    if net.encoding is not None:
+        own |= {"encoding": net.encoding.to_dict(), "format": model_file.FORMAT}
+    if own["temperature"] == 1:
+        del own["temperature"]
+    return own
 
 
 def export(net, path) -> None:
@@ -164,8 +149,6 @@ def _describe_by(net, meta: dict) -> None:
     facts = {name: meta[name] for name in FACTS if name in meta}
     for name in ("scaling", "target_scaling"):
         facts[name] = meta[name] and Scaling.from_dict(meta[name])
-    if "target_written" in meta:
-        facts["target_written"] = WrittenNumbers(**meta["target_written"])
     net.describe(**facts)
 
 

@@ -18,7 +18,6 @@ from ..data.dataset import Choices, Dataset, Schema
 from ..data.encoding import Encoding
 from ..data.records import check_left, network_bytes
 from ..data.scaling import Scaling
-from ..data.written import WrittenNumbers
 from ..layers import InputColumn, Layer, completed, input_shape, parse, to_spec
 from ..nn_aux import DTYPES, LOSSES, TASKS
 from ..settings.flags import BY_NAME, DEFAULTS, REFERENCE, check_reference, check_reference_layers
@@ -72,7 +71,7 @@ class Network:
             asked = {"backend": backend, "dtype": dtype, "activation": activation, "loss": loss, "init": init}
             check_reference(asked)
             backend, dtype, activation, loss, init = (REFERENCE[name] for name in asked)
-        self.task = task or task_of(loss)
+        self.task = task or next((name for name, (_, usual) in TASKS.items() if usual == loss), "regression")
         one_of(TASKS)("--task", self.task)
         _check({"activation": activation, "loss": loss, "init": init, "seed": seed, "dtype": dtype})
         self.reference, self.seed, self.init = reference, seed, init
@@ -89,7 +88,6 @@ class Network:
         self.encoding: Encoding | None = None
         self.scaling = Scaling()
         self.target_scaling: Scaling | None = None
-        self.target_written: WrittenNumbers | None = None  # None: plainly
         self.columns: list[str] | None = None
         self.targets: list[str] | None = None
         self.classes: list[str] | None = None
@@ -141,7 +139,9 @@ class Network:
         self.layers = parse(spec, activation, output, columns)
         self.inputs = self.layers[0].features or self.layers[0].inputs  # values of a row: feature columns, if encoded
         self.outputs = self.layers[-1].outputs
-        self.loss = loss or loss_for(self.layers[-1].output_function, usual_loss)
+        if LOSSES[usual_loss].activation not in (None, self.layers[-1].output_function):
+            usual_loss = "mse"
+        self.loss = loss or usual_loss
         check_output(self.task, self.loss, self.layers[-1])
         if self.reference:
             check_reference_layers(self.layers)
@@ -235,21 +235,23 @@ class Network:
             self._backend = backends.resolve(backend, **self._gpu_options())
 
     @contextlib.contextmanager
-    def apart(self) -> Iterator[tuple[RankGroup, list[backends.Place]]]:
-        """Compute alone in the block, at the first of the places where networks can that have nothing to do with each
-        other; yields (the ranks that share them out, this rank's places). See backends.places for what is raised."""
-        asked = backends.Place(self.threads, self.gpus), self.distribute
-        rank_group, places = backends.places(self.backend, self.threads, gpus=self.gpus, distribute=self.distribute)
+    def apart(self) -> Iterator[tuple[RankGroup, list[backends.Device]]]:
+        """Compute alone in the block, on the first of the devices that compute networks which have nothing to do with
+        each other; yields (the ranks that share them out, this rank's devices). Raises what backends.ranks_and_devices
+        does."""
+        asked = backends.Device(self.threads, self.gpus), self.distribute
+        of = {"gpus": self.gpus, "distribute": self.distribute}
+        rank_group, devices = backends.ranks_and_devices(self.backend, self.threads, **of)
         try:
-            if rank_group.size > 1 or len(places) > 1:
-                self.compute_at(places[0])
-            yield rank_group, places
+            if rank_group.size > 1 or len(devices) > 1:
+                self.compute_at(devices[0])
+            yield rank_group, devices
         finally:
             (self.threads, self.gpus), self.distribute = asked
 
-    def compute_at(self, place: backends.Place) -> None:
-        """Compute alone at one of the places that `apart` yields, from the next use on."""
-        (self.threads, self.gpus), self.distribute, self._engine = place, None, None
+    def compute_at(self, device: backends.Device) -> None:
+        """Compute alone on one of the devices that `apart` yields, from the next use on."""
+        (self.threads, self.gpus), self.distribute, self._engine = device, None, None
 
     @property
     def backend(self) -> str:
@@ -297,7 +299,6 @@ class Network:
             dtype=self.dtype,
             choices=Choices(**self.config.get("table", {})),
             plain=self.reference,
-            written=self.target_written,
             of_model=True,
             encoding=self.encoding,
             left_out=tuple(self.config.get("left_out", ())),
@@ -435,13 +436,3 @@ def check_output(task: str, loss: str, last: Layer) -> None:
         raise UsageError(f"--layers: a binary task has 1 output, not {last.outputs}; use --task multiclass")
     if task == "multiclass" and last.outputs < 2:
         raise UsageError("--layers: a multiclass task needs an output for each class, at least 2")
-
-
-def task_of(loss: str | None) -> str:
-    """Return the task whose usual loss this is, else regression."""
-    return next((task for task, (_, usual) in TASKS.items() if usual == loss), "regression")
-
-
-def loss_for(activation: str, usual: str) -> str:
-    """Return the task's loss, or mse where that loss does not go with the output layer's activation."""
-    return usual if LOSSES[usual].activation in (None, activation) else "mse"

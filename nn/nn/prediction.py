@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -63,6 +63,7 @@ def member_outputs(net, x) -> Iterator[np.ndarray]:
         yield _in_units(member, engine.predict(data, vector=member.vector))
 
 
+@np.errstate(over="ignore")  # what overflows makes an output that is refused
 def engine_rows(net, x: np.ndarray | TableRows, digest: str | None = None) -> np.ndarray:
     """Return raw rows as the engine takes them: scaled (rows, inputs), records; uint8 pixels stay as they are.
 
@@ -70,11 +71,6 @@ def engine_rows(net, x: np.ndarray | TableRows, digest: str | None = None) -> np
     """
     if isinstance(x, np.ndarray) and x.dtype.kind == "V":
         return x
-    with np.errstate(over="ignore"):  # what overflows makes an output that is refused
-        return _converted_rows(net, x, digest)
-
-
-def _converted_rows(net, x: np.ndarray | TableRows, digest: str | None) -> np.ndarray:
     if net.encoding is not None:
         return net.encoding.apply(TableRows.of(x), net.dtype, digest)
     if isinstance(x, TableRows):
@@ -134,12 +130,17 @@ def _no_table(x) -> DataError:
 
 def _outputs(net, x: np.ndarray | TableRows) -> np.ndarray:
     if net.is_combined:
-        mean, whole = np.zeros((len(x), net.outputs)), sum(net.member_weights)
-        for weight, out in zip(net.member_weights, member_outputs(net, x), strict=True):
-            mean += weight / whole * out
-        return net.calibrated(mean.astype(net.dtype))
+        return net.calibrated(mean_of(member_outputs(net, x), net.member_weights).astype(net.dtype))
     engine = net.engine
     return _in_units(net, engine.predict(engine.load(engine_rows(net, x))))
+
+
+def mean_of(each: Iterable[np.ndarray], weights: Sequence[float]) -> np.ndarray:
+    """Return the weighted mean of several networks' outputs, float64."""
+    mean, whole = np.zeros(()), sum(weights)
+    for weight, out in zip(weights, each, strict=True):
+        mean = mean + weight / whole * out
+    return mean
 
 
 def _in_units(net, out: np.ndarray) -> np.ndarray:

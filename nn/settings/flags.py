@@ -219,7 +219,7 @@ _GROUPS = {
              "WORDS", **_OF_TABLE),
         Flag("strict", "Refuse odd words among numbers and dates, otherwise missing values.", **_OF_TABLE),
         Flag("number_embedding",
-             "Inputs added to each column of numbers: linear (none), piecesN of its axis, wavesN or wavesN:DEVIATION "
+             "Inputs added to numbers and dates: linear (none), piecesN of the axis, wavesN or wavesN:DEVIATION "
              "(pieces, where one value is the usual one).", NUMBER_EMBEDDING, "KIND", of="train", later=True),
         Flag("separator", "Separator of a text file (found by nn): a character, or tab.", TEXT, "CHAR",
              modes=MODEL, of="load"),

@@ -168,7 +168,6 @@ def facts_of(net) -> dict[str, str]:
         "dtype": net.dtype,
         "scaling": "; ".join(counted(member.scaling.kind for member in net.members)),
         "targets": listed(net.targets or []),
-        "target written": str(net.target_written or ""),
         "classes": listed(net.classes or []),
         "threshold": f"{net.threshold:g}" if net.task == "binary" else "",
         "temperature": f"{net.temperature:g}" if net.temperature != 1 else "",

@@ -2,7 +2,7 @@
 
     reports.py     the metrics of a network on a data set
     values.py      the value of a prediction that is explained, and rows of which some columns are another row's
-    shapley.py     contributions of columns to each prediction; walks.py: rows on the way from one to another
+    shapley.py     contributions of columns to each prediction
     compare.py     two models on the same rows
     importance.py  how much a metric loses without a column, and partial dependence
 

@@ -35,30 +35,30 @@ def compared(nets, datasets, names, scores=(None, None), *, seed: int = 0) -> di
     if len(truth) != len(other_truth) or not np.array_equal(truth, other_truth):
         raise DataError("the models have different rows or targets; give both the same rows with --dataset")
     weights = checked_weights(weights, len(truth))
-    sides = [_judged(net, ds, *own[:2]) for net, ds, own in zip(nets, datasets, each, strict=True)]
+    series = [ds.persistence() if first.task == "regression" else None for ds in datasets]
+    sides = [
+        Judged(net.task, truth, scores, net.threshold, persistence)
+        for net, (truth, scores, _), persistence in zip(nets, each, series, strict=True)
+    ]
     values = [side.values(weights) for side in sides]
     apart = _differences(sides, weights, seed) if len(truth) >= LEAST_ROWS else {}
     metrics = {
         name: {
             names[0]: values[0][name],
             names[1]: values[1][name],
-            "difference": _less(values[1][name], values[0][name]),
+            "difference": None if None in (own := [side[name] for side in values]) else own[1] - own[0],
             "interval": interval(apart[name]) if name in apart else None,
         }
         for name in sides[0].names
     }
-    metric = _deciding(first.task, metrics)
+    usual = DECIDES[first.task]
+    metric = next((name for name in (usual, *metrics) if metrics[name]["difference"] is not None), usual)
     better = _better(names, metric, metrics[metric])
     return {
         "rows": len(truth), "models": list(names), "metrics": metrics, "metric": metric, "better": better,
         "verdict": _verdict(names, metric, metrics[metric], better, len(truth)),
         "disagree": _disagree(first, truth, [scores for _, scores, _ in each], names),
     }  # fmt: skip
-
-
-def _judged(net, ds, truth: np.ndarray, scores: np.ndarray) -> Judged:
-    persistence = ds.persistence() if net.task == "regression" else None
-    return Judged(net.task, truth, scores, net.threshold, persistence)
 
 
 def _differences(sides: list[Judged], weights, seed: int) -> dict[str, list[float]]:
@@ -79,18 +79,6 @@ def _differences(sides: list[Judged], weights, seed: int) -> dict[str, list[floa
     with ThreadPoolExecutor(default_threads()) as workers:
         found = list(workers.map(resampled, range(RESAMPLES)))
     return {name: [one[name] for one in found] for name in names}
-
-
-def _less(value: float | None, other: float | None) -> float | None:
-    return None if value is None or other is None else value - other
-
-
-def _deciding(task: str, metrics: dict) -> str:
-    """Return the metric of the verdict: the usual one, or the first that is defined for these rows."""
-    usual = DECIDES[task]
-    return usual if metrics[usual]["difference"] is not None else next(
-        (name for name, found in metrics.items() if found["difference"] is not None), usual
-    )  # fmt: skip
 
 
 def _better(names, metric: str, found: dict) -> str | None:

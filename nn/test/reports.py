@@ -28,7 +28,6 @@ from ..core.metrics import (
 from ..data.dataset import name_of
 from ..data.frames import open_frame
 from ..data.loading import load_for
-from ..data.written import WrittenNumbers
 from ..settings.values import check_is_number
 from ..utils import DataError, NnError, RowError, UsageError, listed, log
 
@@ -83,7 +82,7 @@ def scores_of(net, ds, first: int = 0) -> np.ndarray:
 def figures_of(net, ds, scores: np.ndarray, *, threshold: float | None = None, intervals: bool = False) -> dict:
     """Return the figures of `test` for scores (rows, outputs) of the rows of `ds`, whoever predicted them."""
     threshold = _checked_threshold(net, threshold)
-    truth, weights = _truth_of_scores(net, ds, scores)
+    truth, scores, weights = judged(net, ds, scores)
     if net.task == "regression":
         report = regression_report(truth, scores, ds.targets, ds.persistence(), weights)
     elif net.task == "multiclass":
@@ -104,16 +103,15 @@ def judged(net, ds, scores: np.ndarray | None = None) -> tuple[np.ndarray, np.nd
     """Return (truth, scores, weights or None) of the rows of `ds`, checked; scores (rows, outputs): those that are
     given, or the network's."""
     scores = scores_of(net, ds) if scores is None else scores
-    truth, weights = _truth_of_scores(net, ds, scores)
-    return truth, scores, weights
-
-
-def _truth_of_scores(net, ds, scores: np.ndarray) -> tuple[np.ndarray, np.ndarray | None]:
-    """Return (truth, weights or None) of the rows of `ds`, checked with their scores."""
     truth = _truth(net, ds)
     _check_fit(net, ds, truth, scores.shape[1])
-    _check_finite(ds, scores)
-    return truth, getattr(ds, "weights", None)
+    bad = len(scores) - np.count_nonzero(np.isfinite(scores).all(axis=1))
+    if bad:
+        raise NnError(
+            f"{name_of(ds)}: the network's output is not finite for {bad} of {len(scores)} rows:"
+            " train it again with a smaller learning rate or with scaling"
+        )
+    return truth, scores, getattr(ds, "weights", None)
 
 
 # -------------------------------------------------------------------------------- reports
@@ -179,8 +177,15 @@ def regression_report(
     with np.errstate(all="ignore"):  # what leaves float64's range becomes None below
         judged = Judged("regression", truth, predicted, persistence=persistence)
         figures = judged.values(weights)
-    _warn_constant(judged.truth, targets)
-    _warn_dead(judged.truth, judged.scores)
+    constant = are_constant(judged.truth)
+    if constant.any():
+        names = listed([targets[i] if targets else f"output {i}" for i in np.flatnonzero(constant)])
+        remarks.warning("r2 is undefined: the true value is the same in all rows for %s", names)
+    if len(truth) > 1 and (are_constant(judged.scores) & ~constant).any():  # a relu at the end that is 0 learns no more
+        remarks.warning(
+            "the network gives the same value for every row; train it with another --seed, a smaller"
+            " --learning_rate, --init glorot or a linear output layer"
+        )
     beyond = [name for name, value in figures.items() if value is not None and not math.isfinite(value)]
     if beyond:
         remarks.warning("%s undefined: squares of such large or small values leave float64's range", listed(beyond))
@@ -202,23 +207,8 @@ def _checked_threshold(net, threshold: float | None) -> float:
 
 
 def _truth(net, ds) -> np.ndarray:
-    """Return ds.y as `net` counts it: class indices (rows,), or (rows, outputs) float64 for regression."""
-    _check_target(net, ds)
-    if (net.task == "regression") != (ds.task == "regression"):
-        raise UsageError(
-            f"{name_of(ds)}: the network's task is {net.task}, the data were loaded as {ds.task};"
-            f" load them with task={net.task!r}"
-        )
-    if net.task == "regression":
-        _check_unit(net, ds)
-        return np.asarray(ds.y, np.float64).reshape(len(ds.x), -1)
-    if net.classes and ds.classes and list(net.classes) != list(ds.classes):
-        return _renumbered(ds, net.classes)
-    return np.asarray(ds.y)
-
-
-def _check_target(net, ds) -> None:
-    """Raise DataError for rows without a target, or whose target is an input of the network, by its name."""
+    """Return ds.y as `net` counts it: class indices (rows,), or (rows, outputs) float64 for regression. Raises
+    DataError for rows without a target, or whose target is an input of the network."""
     if ds.y is None:
         raise DataError(f"{name_of(ds)}: no target, expected one to test by; add it")
     inputs = set(getattr(net, "columns", None) or ()).difference(getattr(net, "targets", None) or ())
@@ -227,15 +217,15 @@ def _check_target(net, ds) -> None:
             f"{name_of(ds)}: the target is {name}, an input of the network, expected another column; "
             "read the data with nn.load_for(net, ...)"
         )
-
-
-def _check_unit(net, ds) -> None:
-    """Raise DataError for targets whose numbers are known to be in another unit than those of training."""
-    found, own = ds.written, net.target_written or WrittenNumbers()
-    if found is not None and (found.before, found.behind) != (own.before, own.behind):
-        raise DataError(
-            f"{name_of(ds)}: targets are numbers written as {found}, expected {own} as in training; write them so"
+    if (net.task == "regression") != (ds.task == "regression"):
+        raise UsageError(
+            f"{name_of(ds)}: the network's task is {net.task}, the data were loaded as {ds.task};"
+            f" load them with task={net.task!r}"
         )
+    if net.task != "regression":
+        is_renumbered = net.classes and ds.classes and list(net.classes) != list(ds.classes)
+        return _renumbered(ds, net.classes) if is_renumbered else np.asarray(ds.y)
+    return np.asarray(ds.y, np.float64).reshape(len(ds.x), -1)
 
 
 def _renumbered(ds, classes: Sequence[str]) -> np.ndarray:
@@ -269,15 +259,6 @@ def _check_fit(net, ds, truth: np.ndarray, outputs: int) -> None:
         raise DataError(
             f"{name_of(ds)}: found class number {unknown[0]}, expected 0 to {classes - 1}:"
             " the network has no output for more"
-        )
-
-
-def _check_finite(ds, scores: np.ndarray) -> None:
-    bad = len(scores) - np.count_nonzero(np.isfinite(scores).all(axis=1))
-    if bad:
-        raise NnError(
-            f"{name_of(ds)}: the network's output is not finite for {bad} of {len(scores)} rows:"
-            " train it again with a smaller learning rate or with scaling"
         )
 
 
@@ -316,19 +297,3 @@ def _warn_zero_classes(counts: ClassCounts, names: Sequence[str]) -> None:
     found = [f"{rate} of {listed(classes)} ({reason})" for rate, (reason, classes) in zero.items() if classes]
     if found:
         remarks.warning("set to 0 (denominator 0): %s", "; ".join(found))
-
-
-def _warn_constant(truth: np.ndarray, targets: Sequence[str] | None) -> None:
-    constant = np.flatnonzero(are_constant(truth))
-    if constant.size:
-        names = listed([targets[i] if targets else f"output {i}" for i in constant])
-        remarks.warning("r2 is undefined: the true value is the same in all rows for %s", names)
-
-
-def _warn_dead(truth: np.ndarray, predicted: np.ndarray) -> None:
-    """Warn of a constant prediction: a relu in the output layer that gives 0 for every row learns no more."""
-    if len(truth) > 1 and (are_constant(predicted) & ~are_constant(truth)).any():
-        remarks.warning(
-            "the network gives the same value for every row; train it with another --seed, a smaller"
-            " --learning_rate, --init glorot or a linear output layer"
-        )

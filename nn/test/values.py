@@ -139,7 +139,12 @@ class Value:
         if len(cooled) == 1 and net.outputs == 1:
             return cooled[0] / temperature
         logs = list(map(log_probabilities, cooled))
-        mean = (logs[0] if len(logs) == 1 else _log_mean(logs, self._shares)) / temperature
+        mean = logs[0]
+        if len(logs) > 1:  # the logarithm of the weighted mean of probabilities
+            most = np.maximum.reduce(logs)
+            shares = zip(self._shares, logs, strict=True)
+            mean = most + np.log(sum(share * np.exp(own - most) for share, own in shares))
+        mean = mean / temperature
         return mean[:, 1:] - mean[:, :1] if net.outputs == 1 else mean - mean.mean(axis=1, keepdims=True)
 
 
@@ -162,12 +167,6 @@ def log_probabilities(logits: np.ndarray) -> np.ndarray:
         return np.concatenate([-np.logaddexp(0, logits), -np.logaddexp(0, -logits)], axis=1)
     most = logits.max(axis=1, keepdims=True)
     return logits - most - np.log(np.exp(logits - most).sum(axis=1, keepdims=True))
-
-
-def _log_mean(logs: Sequence[np.ndarray], shares: Sequence[float]) -> np.ndarray:
-    """Return the logarithm of the weighted mean of probabilities."""
-    most = np.maximum.reduce(logs)
-    return most + np.log(sum(share * np.exp(own - most) for share, own in zip(shares, logs, strict=True)))
 
 
 def layers_of(member) -> list:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict
 
 import numpy as np
@@ -15,14 +15,14 @@ from ..ds import Dataset
 from ..files.checkpoint import Checkpoint
 from ..nn import Network
 from ..nn_aux import OF_FOLD
-from ..settings.flags import checked_settings, settings_of, takes
+from ..settings.flags import BY_NAME, checked_settings, takes
 from ..utils import SideFileError, StopRequest, UsageError
 from ..watch.callbacks import Callback, Callbacks
-from .decision import check_decision, decide_by, judged
-from .ensemble import ensemble_for
+from .decision import check_decision, decide_by_members
+from .ensemble import Ensemble, check_several
 from .learned import tell
 from .member import Member, NotFinite
-from .options import Options, is_decided_later, options_of
+from .options import Options, is_decided_later, options_of, settings_by_kind
 from .rows import GIVEN_ROWS, ReadValidation, check_fit, fit_encoding, split_seed
 from .run import Run
 from .search import SHARE
@@ -74,29 +74,30 @@ def train(
         raise UsageError(f"train: found {found}, expected a Network and a Dataset; nn.load reads a file or a frame")
     if callback is not None and not hasattr(callback, "epoch"):
         raise UsageError(f"callback {callback!r}: expected an object with methods of nn.Callback")
-    given_rows, named = _rows_and_name(validation)
+    validation_rows, named = _rows_and_name(validation)
     if settings.get("vary") is not None and named is None:
         named = SHARE
-    given = checked_settings("train", settings | {"validation": named}, "train", "several", "checkpoint")
-    several, of_checkpoint = (
-        {flag.name: flag.check(given.pop(flag.name)) for flag in settings_of(kind) if flag.name in given}
-        for kind in ("several", "checkpoint")
-    )
-    options = options_of(net, ds, given)
+    kinds = settings_by_kind("train", settings | {"validation": named}, "train", "several", "checkpoint")
+    of_net, several, of_checkpoint = ({name: BY_NAME[name].check(own[name]) for name in own} for own in kinds)
+    options = options_of(net, ds, of_net)
     net.expect_batches(options.batch_number)
     saving = checkpoint if isinstance(checkpoint, Checkpoint) else Checkpoint(checkpoint, **of_checkpoint)
     callbacks = callback if isinstance(callback, Callbacks) else Callbacks([callback or Callback()])
     if options.validation == OF_FOLD and several.get("folds") is None:
         raise UsageError(f"--validation {OF_FOLD}: judges each network of --folds F by its fold; give --folds too")
-    ensemble_of = ensemble_for(net, ds, options, given, several)
-    beside = {"callback": callbacks, "stop": stop or StopRequest(), "checkpoint": saving, "validation": given_rows}
+    beside = {"callback": callbacks, "stop": stop or StopRequest(), "checkpoint": saving, "validation": validation_rows}
+    are_several = check_several(several)
     with beside_checkpoint(saving.path):
-        if ensemble_of is None:
+        if not are_several:
             result = train_one(net, ds, options, rows, **beside)
         elif rows is not None:
             raise UsageError("rows: are those of one network; leave out networks, folds and vary")
         else:
-            result = train_several(net, ds, options, ensemble_of, **beside)
+            with net.apart() as apart:
+                _prepare(net, ds, options)
+                ensemble = Ensemble(net, ds, options, of_net, several)
+                with records.within(make_room(net, ds, ensemble.training_bytes())):
+                    result = ensemble.train(apart, **beside)
     tell(result)
     return _written(result, callbacks, saving)
 
@@ -127,21 +128,12 @@ def train_one(net: Network, ds: Dataset, options: Options, rows: np.ndarray | No
     _prepare(net, ds, options, split)
     with records.within(make_room(net, ds, [training_bytes(net, options.batch_number)])):
         member = Member(net, options, split=split, tells_unknown=is_decided_later(options))
-        run = Run(net, [member], ds, **beside)
+        run = Run(net, [member], ds, options, **beside)
         run.begin()
-        _check_decisions([member])
+        check_decision(net, options, member.rows.is_validated)
         run.resume(net.config)
         run.run()
         return _figures(member)
-
-
-def train_several(net: Network, ds: Dataset, options: Options, ensemble_of: Callable, **beside) -> dict:
-    """Train the networks of an ensemble, each alone on its rank or GPU; they become the members of `net`."""
-    with net.apart() as apart:
-        _prepare(net, ds, options)
-        ensemble = ensemble_of()
-        with records.within(make_room(net, ds, ensemble.training_bytes())):
-            return ensemble.train(apart, **beside)
 
 
 def _prepare(net: Network, ds: Dataset, options: Options, split=None) -> None:
@@ -152,18 +144,9 @@ def _prepare(net: Network, ds: Dataset, options: Options, split=None) -> None:
         fit_encoding(net, ds, options, split)
 
 
-def _check_decisions(members: Sequence[Member]) -> None:
-    for member in members:
-        if is_decided_later(member.options):
-            check_decision(member.net, member.options, member.rows.decisive()[2])
-
-
 def _figures(member: Member) -> dict:
     """Return the metrics of a network, once what its options leave to be found after the last epoch is found."""
-    net, options = member.net, member.options
-    if not is_decided_later(options):
-        return member.figures()
-    return member.figures() | decide_by(net, options, *(member.unknown or judged(net, *member.rows.decisive()[:2])))
+    return member.figures() | decide_by_members(member.net, member.options, {member: 1.0})
 
 
 # ---- several networks, each with settings of its own
@@ -190,7 +173,7 @@ def train_many(
     if not settings:
         raise UsageError("train_many: no settings; give a dictionary for each network")
     engine = {name: shared.pop(name) for name in OF_ENGINE if name in shared}
-    given_rows, named = _rows_and_name(validation)
+    validation_rows, named = _rows_and_name(validation)
     members = _members_of(ds, [{"validation": named, **shared, **own} for own in settings], engine)
     saving = checkpoint if isinstance(checkpoint, Checkpoint) else Checkpoint(checkpoint)
     callbacks = Callbacks([callback or Callback()])
@@ -198,14 +181,16 @@ def train_many(
     with beside_checkpoint(saving.path), first.apart() as apart, records.within(make_room(first, ds, each)):
         for member in members if apart[0].size > 1 or len(apart[1]) > 1 else ():
             member.net.compute_at(apart[1][0])
-        run = Run(first, members, ds, callbacks, stop or StopRequest(), saving, given_rows, apart)
+        run = Run(
+            first, members, ds, members[0].options, callbacks, stop or StopRequest(), saving, validation_rows, apart
+        )
         run.begin()
-        _check_decisions(members)
+        for member in members:
+            check_decision(member.net, member.options, member.rows.is_validated)
         run.resume({"networks": len(members), "settings": [member.net.config for member in members]})
         with contextlib.suppress(NotFinite):  # of all networks
             run.run()
-    failed = {number: {"failed": str(error)} for number, error in run.dropped.items()}
-    pairs = [(member.net, failed.get(number) or _figures(member)) for number, member in enumerate(members)]
+    pairs = [(one.net, {"failed": str(one.failed)} if one.failed else _figures(one)) for one in members]
     return _written(pairs, callbacks, saving)
 
 

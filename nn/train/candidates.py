@@ -62,26 +62,27 @@ class Candidate:
         return self
 
 
-PLAIN = Candidate("60-10", "relu", 0.1, None, 0.004, 0.15, 300, "constant")
-WAVES = Candidate("128-64", "silu", 0.1, "waves8:0.3", 0.002, 0.15, 30, "cooldown")
-WIDE = Candidate("128-64", "silu", 0.1, None, 0.002, 0.15, 30, "cooldown")
-LIGHT = Candidate("60-10", "relu", 0.0, "waves8:0.3", 0.002, 0.02, 30, "cooldown")
-PIECES = Candidate("128-64", "silu", 0.1, "pieces16", 0.002, 0.15, 30, "cooldown", batch_number=16)
+WIDE = Candidate("128-64", "silu", 0.1, None, 0.002, 0.15, 30, "cooldown", batch_number=16, patience=11)
+PIECES = replace(WIDE, number_embedding="pieces16")
+WAVES = Candidate("60-10", "relu", 0.0, "waves16:0.5", 0.002, 0.02, 30, "cooldown", patience=11)
+SMOOTH = replace(WAVES, number_embedding="waves8:0.3")
+STEEP = replace(WAVES, number_embedding="waves16:1.0")
+FINE = replace(WAVES, number_embedding="pieces48")
 JAGGED = Candidate("64-64-32", "relu", 0.1, "waves8:1.0", 0.002, 0.15, 300, "constant")
+EACH = {  # effort -> candidates of tables below MANY_ROWS, and from there on
+    "quick": ([PIECES], [SMOOTH]),
+    "standard": ([WIDE, PIECES, WAVES], [WIDE, FINE, SMOOTH]),
+    "best": ([WIDE, PIECES, WAVES, FINE, STEEP, JAGGED], [WIDE, FINE, SMOOTH, PIECES, WAVES, JAGGED]),
+}
 
 
 def candidates_for(rows: int, effort: str) -> list[Candidate]:
-    """Return the candidates for a number of rows; the first ones are tried in any case, if the budget allows."""
-    found = [PLAIN] if effort == "quick" else [PLAIN, LIGHT, WIDE, WAVES]
-    if effort == "best" or (effort == "standard" and rows < MANY_ROWS):  # of more rows it gains little for its time
-        found += [PIECES]
-    found += [JAGGED] if effort == "best" else []
+    """Return the candidates for a number of rows, in the order in which a budget is spent on them."""
+    few, many = EACH[effort]
     if rows < MANY_ROWS:
-        return found
-    many = {"batch_number": MANY_ROWS_BATCH, "patience": 6, "folds": 4}
-    return [
-        replace(one, learning_rate=1.5 * one.learning_rate, epochs=min(one.epochs // 3, 60), **many) for one in found
-    ]
+        return few
+    own = {"batch_number": MANY_ROWS_BATCH, "patience": 6, "folds": 4}
+    return [replace(one, learning_rate=1.5 * one.learning_rate, epochs=min(one.epochs // 2, 60), **own) for one in many]
 
 
 # ---- images

@@ -6,7 +6,7 @@ cross-validation as the network of its fold predicts it.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping
 
 import numpy as np
 
@@ -14,10 +14,11 @@ from ..core.metrics import metric
 from ..core.thresholds import best_temperature, best_threshold
 from ..ds import Dataset
 from ..nn import PREDICT_BLOCK, Network
+from ..nn.prediction import mean_of
 from ..nn_aux import TASKS
 from ..settings.flags import DEFAULTS
 from ..utils import NnError, UsageError, log
-from .options import Options
+from .options import Options, is_decided_later
 
 
 def check_decision(net: Network, options: Options, any_validation: bool) -> None:
@@ -57,7 +58,8 @@ def decide_by(net: Network, options: Options, truth: np.ndarray, scores: np.ndar
     if calibrated:
         net.describe(temperature=best_temperature(truth, scores, weights))
         after = net.calibrated(scores)
-        decided["calibration"] = {"temperature": net.temperature, **_both(truth, scores, after, weights)}
+        both = {n: [metric(n, net.task, truth, own, weights) for own in (scores, after)] for n in ("log_loss", "brier")}
+        decided["calibration"] = {"temperature": net.temperature, **both}
         scores = after
     if by_rule:
         net.describe(threshold=best_threshold(options.threshold, truth, scores[:, 0], weights))
@@ -65,25 +67,24 @@ def decide_by(net: Network, options: Options, truth: np.ndarray, scores: np.ndar
     return decided
 
 
-def mean_scores(each: Sequence[np.ndarray], weights: Sequence[float]) -> np.ndarray:
-    """Return the weighted mean of several networks' scores, to the bits of Network.predict of all."""
-    mean, whole = np.zeros(each[0].shape), sum(weights)
-    for scores, weight in zip(each, weights, strict=True):
-        mean += weight / whole * scores
-    return mean.astype(each[0].dtype)
+def decide_by_members(net: Network, options: Options, members: Mapping) -> dict:
+    """Do what decide_by does for members of `net` and their weights, by the rows that judge them: as they predicted
+    them before a refit, else by all rows that they were trained on where there are no validation rows."""
+    if not is_decided_later(options):
+        return {}
+    refitted = {member: weight for member, weight in members.items() if member.unknown is not None}
+    if not refitted:
+        return decide_by(net, options, *judged(net, *next(iter(members)).rows.decisive()))
+    truth, scores, weights = zip(*(member.unknown for member in refitted), strict=True)
+    mean = mean_of(scores, [*refitted.values()]).astype(scores[0].dtype)
+    return decide_by(net, options, truth[0], mean, weights[0])
 
 
-def rules_in(given: dict) -> dict:
+def rules_in(settings: dict) -> dict:
     """Return those keywords of `train` that leave something to be found after the last epoch."""
-    threshold, calibrate = given.get("threshold"), given.get("calibrate")
+    threshold, calibrate = settings.get("threshold"), settings.get("calibrate")
     rules = {"threshold": threshold} if isinstance(threshold, str) else {}
     return rules if calibrate in (None, DEFAULTS["calibrate"]) else {**rules, "calibrate": calibrate}
-
-
-def _both(truth: np.ndarray, before: np.ndarray, after: np.ndarray, weights) -> dict:
-    task = "binary" if before.shape[1] == 1 else "multiclass"
-    names = ("log_loss", "brier")
-    return {name: [metric(name, task, truth, scores, weights) for scores in (before, after)] for name in names}
 
 
 def judged(net: Network, ds: Dataset, rows: np.ndarray, predict: Callable | None = None) -> tuple:

@@ -14,7 +14,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from ..backends import Place
+from ..backends import Device
 from ..core import random
 from ..data.dataset import TableRows
 from ..data.encoding import statistics_of
@@ -26,15 +26,15 @@ from ..nn import Network
 from ..nn_aux import EFFORTS, TASKS
 from ..settings.flags import BY_NAME, DEFAULTS
 from ..test import figures_of, without_remarks
-from ..utils import Stopped, StopRequest, UsageError, log, told_once
-from ..watch.callbacks import Callback, Callbacks
+from ..utils import Stopped, UsageError, log, told_once
+from ..watch.callbacks import Callback
 from ..watch.observe import Recording
-from .call import train_one
+from .call import train
 from .candidates import (
     JAGGED,
     MANY_FOLDS,
     MANY_ROWS_BATCH,
-    PLAIN,
+    WAVES,
     Candidate,
     candidates_for,
     image_candidates,
@@ -46,11 +46,12 @@ from .folds import out_of_fold
 from .learned import baseline_of, learned, targets_of, tell
 from .options import LOSS, OF_VALIDATION, Monitor, Options, options_of
 from .rows import encode, row_bytes
-from .run import lasting, mean_losses
+from .run import mean_losses
 from .search import choose
 
 ROWS_A_FOLD = 4
-MANY_CANDIDATES, MOST_UNITS, INPUTS_A_COLUMN, VECTORS = 6, 128, 18, 6  # bounds of what candidates need memory for
+MANY_CANDIDATES, MOST_UNITS, INPUTS_A_COLUMN, VECTORS = 6, 128, 24, 6  # bounds of what candidates need memory for
+INPUTS_A_DATE = 92
 USUAL_SCALING = "standardization"
 RARE, LEAST_RARE = 0.1, 20  # share of class 1 up to which its threshold is chosen, and the rows of it that this needs
 
@@ -75,7 +76,8 @@ def why_not(ds: Dataset) -> str | None:
 def fits(ds: Dataset) -> bool:
     """Return whether ds.memory has room for the networks; by sizes alone."""
     widest = Network.for_data(ds, JAGGED.layers(ds))
-    parameters = INPUTS_A_COLUMN * ds.inputs * MOST_UNITS + MOST_UNITS**2
+    dates = sum("date" in kind.kind for kind in ds.kinds)
+    parameters = (INPUTS_A_COLUMN * (ds.inputs - dates) + INPUTS_A_DATE * dates) * MOST_UNITS + MOST_UNITS**2
     networks = MANY_FOLDS * MANY_CANDIDATES * VECTORS * parameters * np.dtype(widest.dtype).itemsize
     return program_bytes(widest, MANY_ROWS_BATCH) + networks <= ds.memory
 
@@ -103,102 +105,91 @@ def rule_for(ds: Dataset) -> dict:
     return {"threshold": "f1"} if LEAST_RARE <= count <= RARE * ds.rows else {}
 
 
-def replacing(given: Collection[str]) -> str | None:
+def replacing(names: Collection[str]) -> str | None:
     """Return the setting, of those that are given, which replaces the choice; None where there is none."""
-    return next((name for name in REPLACING if name in given), None)
+    return next((name for name in REPLACING if name in names), None)
 
 
-def effort_for(effort: str | None, given: Collection[str]) -> str | None:
+def effort_for(effort: str | None, names: Collection[str]) -> str | None:
     """Return the effort to choose with; None where a setting that is given replaces the choice. effort: what is asked
     for, None: nothing. Raises UsageError for such a setting beside an effort that is asked for."""
-    one = replacing(given)
+    one = replacing(names)
     if effort and one:
         raise UsageError(f"--effort {effort}: --{one} is not for it; leave one of them out")
     return effort or (None if one else DEFAULTS["effort"])
 
 
-def choice_for(ds: Dataset, effort: str, given: dict, of_network: dict, callback=None, checkpoint=None) -> Effort:
-    """Return the choice for a data set, as `nn --train` makes it. given, callback, checkpoint: see Effort; of_network:
-    settings of Network."""
-    of_layers = {name: of_network[name] for name in ("activation",) if name in of_network}
-    given = given | of_layers | ({} if "threshold" in given else rule_for(ds))
-    return Effort(ds, effort, given, lambda layers: Network.for_data(ds, layers, **of_network), callback, checkpoint)
-
-
 class Effort:
-    """The choice for one data set."""
+    """The choice for one data set, as `nn --train` makes it."""
 
     def __init__(
         self,
         ds: Dataset,
         effort: str,
-        given: dict,
-        network: Callable[[str], Network],
+        settings: dict,
+        of_network: dict,
         callback: Callback | None = None,
         checkpoint: Checkpoint | None = None,
     ):
-        """given: keywords of `train` that the user has set, which all candidates have, and `activation`. network: makes
-        one of layers. Raises UsageError for rows that cannot be divided into folds."""
-        self._ds, self._effort, self._network = ds, BY_NAME["effort"].check(effort), network
-        given = {name: BY_NAME[name].check(value) for name, value in given.items()}
-        self._rules = rules_in(given)  # of the network that is chosen
-        self.given = given
-        self._given = {name: value for name, value in given.items() if name not in {"activation", *self._rules}}
-        self._activation = given.get("activation")
+        """settings: keywords of `train` that the user has set, which all candidates have; of_network: those of Network.
+        Raises UsageError."""
+        self._ds, self._effort, self._of_network = ds, BY_NAME["effort"].check(effort), of_network
+        settings = settings if "threshold" in settings else {**settings, **rule_for(ds)}
+        settings = {name: BY_NAME[name].check(value) for name, value in settings.items()}
+        self.rules = rules_in(settings)  # of the network that is chosen
+        self._fixed = {name: value for name, value in settings.items() if name not in self.rules}
+        self._activation = of_network.get("activation")
         self._callback, self._checkpoint = callback or Callback(), checkpoint or Checkpoint()
         self._checkpoint.about = {"effort": effort}
-        self.tried: list[tuple[Candidate, Network]] = []
+        self._seed = settings.get("split_seed", of_network.get("seed", DEFAULTS["seed"]))
+        self.tried: list[tuple[Candidate, Network, dict]] = []  # with the figures of the training
         self.net: Network | None = None  # that is trained now, or was last
         self.stopped: Stopped | None = None  # what ended the choice before all candidates were tried
 
     def candidates(self) -> list[tuple[Candidate, Network, float]]:
         """Return the candidates that the effort allows, one at least, with their networks, nothing trained, and their
-        operations."""
-        budget, found, costs = EFFORTS[self._effort], [], []
-        rows = self._rows()
+        operations. Raises UsageError for rows that cannot be divided into folds."""
+        rows, images = self._rows(), self._ds.are_images
         statistics = functools.cache(lambda: statistics_of(TableRows.of(self._ds.x), self._ds.kinds, rows))
 
         def network(candidate: Candidate) -> Network:
-            net, settings = self._network(candidate.layers(self._ds)), self._settings(candidate)
+            net, settings = self._network(candidate), self._settings(candidate)
             scaling = settings.get("scaling", USUAL_SCALING)
             encode(net, self._ds, statistics, scaling, settings.get("number_embedding"))
             return net
 
-        images = self._ds.are_images
-        self._by_share = images or self._ds.rows * row_bytes(network(PLAIN)) > random.SHUFFLED_BYTES
-        for candidate in self._candidates(rows):
-            net = network(candidate)
-            costs.append((candidate.operations(net, len(rows)), len(costs), candidate, net))
+        self._by_share = images or self._ds.rows * row_bytes(network(WAVES)) > random.SHUFFLED_BYTES
+        each = [(candidate, network(candidate)) for candidate in self._candidates(rows)]
+        costs = [(candidate, net, candidate.operations(net, len(rows))) for candidate, net in each]
         if images:  # the budget has decided how long they are trained
-            return [(candidate, net, cost) for cost, _, candidate, net in costs]
-        known = set()
-        for cost, _, candidate, net in costs:
+            return costs
+        budget, found, known = EFFORTS[self._effort], [], set()
+        for candidate, net, cost in costs:
             same = replace(candidate, number_embedding=None), tuple(net.layers)  # without numbers nothing is embedded
             if cost <= budget and same not in known:
                 found.append((candidate, net, cost))
                 budget -= cost
                 known.add(same)
-        cheapest = min(costs, key=lambda one: one[:2])
-        return found or [(*cheapest[2:], cheapest[0])]
+        return found or [min(costs, key=lambda one: one[2])]
+
+    def _network(self, candidate: Candidate) -> Network:
+        return Network.for_data(self._ds, candidate.layers(self._ds), **self._of_network)
 
     def _settings(self, candidate: Candidate) -> dict:
         clip = {"clip": True} if self._ds.task == "regression" else {}
-        return {**candidate.settings(), **clip, **self._given}
+        return {**candidate.settings(), **clip, **self._fixed}
 
     def _rows(self) -> np.ndarray:
-        self._seed = self._given.get("split_seed", self._network(PLAIN.layers(self._ds)).seed)
-        return split_rows(self._ds, self._given.get("holdout", 0.0), 0.0, self._seed).training
+        return split_rows(self._ds, self._fixed.get("holdout", 0.0), 0.0, self._seed).training
 
     def _candidates(self, rows: np.ndarray) -> list[Candidate]:
         """Return the candidates for these rows, with the settings that are given."""
-        own = {name: self._given[name] for name in ("epochs", "patience") if name in self._given}
+        own = {name: self._fixed[name] for name in ("epochs", "patience") if name in self._fixed}
         if self._activation:
             own["activation"] = self._activation
         if self._ds.are_images:
-            tries = self._given.keys().isdisjoint(("augment", "epochs"))
-            found = image_candidates(
-                self._effort, len(rows), lambda one: multiply_adds(self._network(one.layers(self._ds))), tries
-            )
+            tries = self._fixed.keys().isdisjoint(("augment", "epochs"))
+            found = image_candidates(self._effort, len(rows), lambda one: multiply_adds(self._network(one)), tries)
             return [replace(one, **own) for one in found]
         found = candidates_for(len(rows), self._effort)
         folds = None if self._by_share else most_folds(self._ds, rows, found[0].folds, self._seed)
@@ -210,7 +201,7 @@ class Effort:
     def run(self, train: Callable[..., dict]) -> tuple[Network, dict]:
         """Return the network and the figures of --json. train: trains a network with keywords. Stopped: without a
         checkpoint, after the first candidate the best of those that have ended is kept, and the training is over."""
-        figures, losses, candidates = [], {}, self.candidates()
+        losses, candidates = {}, self.candidates()
         check_decision(candidates[0][1], self._decision(candidates[0][1]), any_validation=True)
         total = sum(cost for *_, cost in candidates)
         self._callback.begin([cost / total for *_, cost in candidates])
@@ -219,19 +210,18 @@ class Effort:
             with beside_checkpoint(self._checkpoint.path):  # whose records candidates may share
                 for candidate, net, _ in candidates:
                     self.net, candidate = net, candidate.settled(losses)
-                    told = self._trained(candidate, net, train)
+                    figures = self._trained(candidate, net, train)
                     if candidate.is_trial:
-                        losses[candidate.augment] = min(told["val_loss"])
+                        losses[candidate.augment] = min(figures["val_loss"])
                     else:
-                        figures.append(told)
-                        self.tried.append((candidate, net))
+                        self.tried.append((candidate, net, figures))
         except Stopped as stopped:
             if not self.tried or self._checkpoint.path is not None:
                 raise
             self.stopped = stopped
         finally:
             self._callback.end()
-        net, result = self._combined(self._choose(), figures)
+        net, result = self._combined(self._choose())
         tell(result)
         return net, result
 
@@ -256,24 +246,24 @@ class Effort:
     def timed(self, batches: int) -> Network:
         """Return a network of the candidate that was chosen first, trained anew and alone for some batches, which its
         engine has timed: what was trained for the model stays as it is."""
-        candidate, net = self._first
+        candidate, net, _ = self._first
         net = net.members[0].sibling(net.seed)
-        net.compute_at(Place(net.threads, net.gpus[:1]))
+        net.compute_at(Device(net.threads, net.gpus[:1]))
         of_rows = ("networks", "folds", *OF_VALIDATION, "validation", "calibrate", "threshold")
-        given = {name: value for name, value in self._settings(candidate).items() if name not in of_rows}
-        options = options_of(net, self._ds, {**given, "epochs": 1, "holdout": 0.0})
-        rows = self._rows()[: batches * options.batch_number]
-        recording = Callbacks([Recording(lambda: net, batches)])
-        train_one(net, self._ds, options, rows, callback=recording, stop=StopRequest(), checkpoint=Checkpoint())
+        settings = {name: value for name, value in self._settings(candidate).items() if name not in of_rows}
+        rows = self._rows()[: batches * settings["batch_number"]]
+        settings |= {"epochs": 1, "holdout": 0.0, "callback": Recording(lambda: net, batches)}
+        with without_remarks():
+            train(net, self._ds, rows=rows, **settings)
         return net
 
     def _decision(self, net: Network) -> Options:
         """Return options that leave to be found what the user has left."""
-        return options_of(net, self._ds, self._rules)
+        return options_of(net, self._ds, self.rules)
 
     def _choose(self) -> list[int]:
         """Return how often each candidate is chosen, by the rows that its networks do not know."""
-        found = [self._unknown(net) for _, net in self.tried]
+        found = [self._unknown(net) for _, net, _ in self.tried]
         ds = self._ds.of_rows(found[0][0], inputs=False)
         return choose(ds.task, Monitor(LOSS), ds.y, [scores for _, scores in found], ds.weights)
 
@@ -283,62 +273,57 @@ class Effort:
             rows, _, scores = out_of_fold(net, self._ds)
             return rows, scores
         share = self.tried[0][0].settings()["validation"]
-        rows = split_rows(self._ds, self._given.get("holdout", 0.0), share, self._seed).validation
+        rows = split_rows(self._ds, self._fixed.get("holdout", 0.0), share, self._seed).validation
         return rows, judged(net, self._ds, rows)[1]
 
-    def _combined(self, counts: list[int], figures: list[dict]) -> tuple[Network, dict]:
-        chosen = [number for number, count in enumerate(counts) if count]
-        self._first = self.tried[chosen[0]]
-        of_one = ("folds", "mean", "std", "members", "best_epoch")
-        net = self.tried[chosen[0]][1]
-        result = {name: value for name, value in figures[chosen[0]].items() if name not in of_one}
-        members, weights, best_epochs = [], [], []
-        for number in chosen:
-            own = self.tried[number][1].members
-            members += own
-            weights += [float(counts[number])] * len(own)
-            best_epochs += [told["best_epoch"] for told in figures[number]["members"]]
-        epochs = max(len(member.history["loss"]) for member in members)
-        each = [lasting(own.history, best, epochs) for own, best in zip(members, best_epochs, strict=True)]
-        history = mean_losses(each, weights)
-        rows = len(self._rows())
+    def _combined(self, counts: list[int]) -> tuple[Network, dict]:
+        """Return the network of those that were chosen so often, and the figures of --json."""
+        chosen = [(*tried, count) for tried, count in zip(self.tried, counts, strict=True) if count]
+        self._first, rows = chosen[0][:3], len(self._rows())
+        first, net, figures = self._first
+        members = [
+            (member, float(count), told["best_epoch"])
+            for _, of_folds, own, count in chosen
+            for member, told in zip(of_folds.members, own["members"], strict=True)
+        ]
+        weights, epochs = [weight for _, weight, _ in members], max(len(one.history["loss"]) for one, *_ in members)
+        history = mean_losses([(member.history, best, epochs) for member, _, best in members], weights)
         told = [
             {"layers": own.spec, "loss": _loss_of(each)[1], "operations": one.operations(own, rows), "weight": count}
-            for (one, own), each, count in zip(self.tried, figures, counts, strict=True)
+            for (one, own, each), count in zip(self.tried, counts, strict=True)
         ]
-        config = {**net.config, **self._config(self.tried[chosen[0]][0]), "candidates": told}
-        net.describe(config=config, history=history)
-        net.combine(members, weights)
+        net.describe(config={**net.config, **self._config(first), "candidates": told}, history=history)
+        net.combine([member for member, *_ in members], weights)
         rows, scores = self._unknown(net)
         ds = self._ds.of_rows(rows, inputs=False)
         decided = decide_by(net, self._decision(net), ds.y, scores, ds.weights)
         found = figures_of(net, ds, net.calibrated(scores))
         loss, targets = TASKS[ds.task][1], targets_of(ds.y, ds.weights, outputs=net.outputs)
-        described = [(counts[number], self.tried[number][0]) for number in chosen]
+        of_one = ("folds", "mean", "std", "members", "best_epoch")
         return net, {
-            **result,
+            **{name: value for name, value in figures.items() if name not in of_one},
             **history,
             **decided,
             "networks": len(members),
-            "parameters": sum(member.parameter_count for member in members),
+            "parameters": sum(member.parameter_count for member, *_ in members),
             "members": [
                 {"seed": member.seed, "weight": weight, "settings": {"layers": member.spec}, "best_epoch": None}
-                for member, weight in zip(members, weights, strict=True)
+                for member, weight, _ in members
             ],
             "effort": self._effort,
-            "chosen": [self.flags(candidate, count) for count, candidate in described],
+            "chosen": [self.flags(candidate, count) for candidate, _, _, count in chosen],
             "tried": len(self.tried),
             "validated" if self._by_share else "out_of_fold": found,
             **learned([(found["mse" if ds.task == "regression" else "log_loss"], baseline_of(loss, targets, targets))]),
-            "seconds": sum(own["seconds"] for own in figures),
+            "seconds": sum(figures["seconds"] for _, _, figures in self.tried),
         }
 
     def _config(self, candidate: Candidate) -> dict:
         """Return what the network's settings have beside those of its first candidate: what was given, and under
         `chosen` the names of those that were not."""
-        given = {**self._given, **self._rules, **({"activation": self._activation} if self._activation else {})}
-        chosen = sorted({"layers", *self._settings(candidate)} - given.keys())
-        return {**given, "effort": self._effort, "chosen": chosen}
+        fixed = {**self._fixed, **self.rules, **({"activation": self._activation} if self._activation else {})}
+        chosen = sorted({"layers", *self._settings(candidate)} - fixed.keys())
+        return {**fixed, "effort": self._effort, "chosen": chosen}
 
     def flags(self, candidate: Candidate, count: int) -> dict:
         """Return {"flags": those that train the candidate's networks, "weight": how often it was chosen}."""

@@ -1,5 +1,5 @@
 """The engines of the networks of a run: an Ask is what one wants computed next; Engines computes what several ask for,
-those of a place whose layers are alike as a pack; Ranks are the processes that share the networks out."""
+those of a device whose layers are alike as a pack; Ranks are the processes that share the networks out."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from functools import partial
 
 import numpy as np
 
-from ..backends import Place
+from ..backends import Device
 from ..backends.engine import Engine, Pack, PackJob
 from ..backends.member import MemberEngine, RankMember
 from ..cluster import RankGroup
@@ -41,19 +41,19 @@ def stop_all(asks: Mapping[int, Ask]) -> None:
 
 
 class Engines:
-    """The engine of each of several networks, and what they compute together: each place those of its share."""
+    """The engine of each of several networks, and what they compute together: each device those of its share."""
 
-    def __init__(self, net: Network, networks: Mapping[int, Network], places: Sequence[Place], batch_number: int):
-        """net: whose engine, at the first place, computes the networks of its layers. networks: by their numbers."""
+    def __init__(self, net: Network, networks: Mapping[int, Network], devices: Sequence[Device], batch_number: int):
+        """net: whose engine, on the first device, computes the networks of its layers. networks: by their numbers."""
         self._net, self._threads = net, net.engine.threads
         self._at_once: list[Pack] = []  # of few members each, on one thread
         self._engines: dict[int, MemberEngine] = {}
         numbers = list(networks)
-        for place, where in enumerate(places):
-            share = numbers[len(numbers) * place // len(places) : len(numbers) * (place + 1) // len(places)]
-            for number in share if place else ():
-                networks[number].compute_at(where)
-            self._engines |= self._made({number: networks[number] for number in share}, place, batch_number)
+        for at, device in enumerate(devices):
+            share = numbers[len(numbers) * at // len(devices) : len(numbers) * (at + 1) // len(devices)]
+            for number in share if at else ():
+                networks[number].compute_at(device)
+            self._engines |= self._made({number: networks[number] for number in share}, at, batch_number)
 
     def get(self, number: int) -> MemberEngine | None:
         """Return the engine of a network; None for one that is not computed here."""
@@ -63,8 +63,8 @@ class Engines:
     def packs(self) -> list[Pack]:
         return list(dict.fromkeys(engine.pack_of_member for engine in self._engines.values()))
 
-    def _made(self, networks: Mapping[int, Network], place: int, batch_number: int) -> dict[int, MemberEngine]:
-        """Return the engine of each network of a place by its number."""
+    def _made(self, networks: Mapping[int, Network], device: int, batch_number: int) -> dict[int, MemberEngine]:
+        """Return the engine of each network of a device by its number."""
         net, alike = self._net, numbers_by_layers(networks)
         small = [numbers for numbers in alike if len(numbers) < self._threads]
         at_once = net.traits.on_host and len(small) > 1 and sum(map(len, small)) >= self._threads
@@ -74,27 +74,27 @@ class Engines:
             if at_once and numbers in small:
                 engine = on_one_thread(first)
             else:
-                engine = net.engine if kind_of(first) == kind_of(net) and not place else first.engine
+                engine = net.engine if kind_of(first) == kind_of(net) and not device else first.engine
             pack = engine.pack(len(numbers), batch_number)
             if at_once and numbers in small:
                 self._at_once.append(pack)
-            engines |= {number: MemberEngine(engine, pack, member, place) for member, number in enumerate(numbers)}
+            engines |= {number: MemberEngine(engine, pack, member, device) for member, number in enumerate(numbers)}
         return engines
 
     def compute(self, what: str, asks: Mapping[int, Ask]) -> list:
         """Return what networks ask for, all of one kind (Ask.what), in the order of the asks."""
-        by_place: dict[int, dict[Pack, dict[int, PackJob]]] = {}
+        on_each: dict[int, dict[Pack, dict[int, PackJob]]] = {}
         for number, ask in asks.items():
             engine = self._engines[number]
-            jobs = by_place.setdefault(engine.place, {})
+            jobs = on_each.setdefault(engine.on_device, {})
             jobs.setdefault(engine.pack_of_member, {})[number] = engine.job(ask.job)
         found: dict[int, object] = {}
-        for own in at_the_same_time([lambda jobs=jobs: self._of_packs(what, jobs) for jobs in by_place.values()], asks):
+        for own in at_the_same_time([lambda jobs=jobs: self._of_packs(what, jobs) for jobs in on_each.values()], asks):
             found |= own
         return [found[number] for number in asks]
 
     def _of_packs(self, what: str, jobs: dict[Pack, dict[int, PackJob]]) -> dict[int, object]:
-        """Return what the jobs of each pack of a place give: of one after the other, but for those that are small."""
+        """Return what the jobs of each pack of a device give: of one after the other, but for those that are small."""
 
         def of(pack: Pack) -> dict[int, object]:
             own = jobs[pack]
@@ -156,7 +156,6 @@ class Ranks:
         """dtype: of vectors and outputs."""
         self.group, self._dtype = rank_group, np.dtype(dtype)
         self._members: list[RankMember] = []
-        self._said: list = []  # what each rank told last
         numbers, ranks = range(count), range(rank_group.size)
         shares = {rank: numbers[rank_group.share(count, rank)] for rank in ranks}
         self._owners = {number: rank for rank in ranks for number in shares[rank]}
@@ -175,8 +174,6 @@ class Ranks:
 
     def owned(self, asks: Mapping[int, Ask]) -> dict[int, Ask]:
         """Return those asks that this rank answers."""
-        if self.size == 1:
-            return dict(asks)
         own = {*self.own}
         return {number: ask for number, ask in asks.items() if number in own}
 
@@ -218,39 +215,31 @@ class Ranks:
 
     # ---- answers
 
-    def tell(
-        self, what: str, own: Mapping[int, Ask], found: Sequence | None, signum: int | None
-    ) -> tuple[bool, int | None]:
-        """Tell the others how far this rank is; return (whether all have answered their asks, the signal of one of
-        them, None without).
-
-        own: this rank's asks, all of one kind (Ask.what). found: the answers; None while they are computed. signum: of
-        this rank's signal.
-        """
+    def tell(self, is_done: bool, signum: int | None) -> tuple[bool, int | None]:
+        """Tell the others whether this rank has answered its asks, and its signal; return (whether all have, the signal
+        of one of them, None without)."""
         if self.size == 1:
-            return found is not None, signum
-        said: list | None = None
-        if found is not None:  # of outputs nothing, which follow as arrays
-            ends = {number: ask.job.progress for number, ask in own.items()} if what == "epoch" else {}
-            said = [[number, [int(end.row), int(end.step), float(end.loss)]] for number, end in ends.items()]
-            if what == "loss":
-                said = [[number, float(loss)] for number, loss in zip(own, found, strict=True)]
-        everyone = self.group.gather([said, signum])
-        self._said = [said for said, _ in everyone]
+            return is_done, signum
+        everyone = self.group.gather([is_done, signum])
         signals = (signum for _, signum in everyone if signum is not None)
-        return all(said is not None for said in self._said), next(signals, None)
+        return all(is_done for is_done, _ in everyone), next(signals, None)
 
     def answers(self, what: str, asks: Mapping[int, Ask], found: Sequence) -> dict[int, object]:
-        """Return the answers to all asks, which all ranks have told of; found: those to this rank's, in their order."""
-        own = dict(zip(self.owned(asks), found or [None] * len(asks), strict=False))
+        """Return the answers to all asks, of one kind (Ask.what); found: those to this rank's, in their order."""
+        own = dict(zip(self.owned(asks), found, strict=True))
         if self.size == 1:
             return own
         if what == "predict":
             return self._outputs(asks, own)
-        said = [one for rank in self._said for one in rank]
         if what == "loss":
-            return dict(said)
-        for number, (row, step, loss) in said:
+            pairs = [[number, float(loss)] for number, loss in own.items()]
+        else:
+            ends = {number: asks[number].job.progress for number in own}
+            pairs = [[number, [int(end.row), int(end.step), float(end.loss)]] for number, end in ends.items()]
+        answers = dict(pair for rank in self.group.gather(pairs) for pair in rank)
+        if what == "loss":
+            return answers
+        for number, (row, step, loss) in answers.items():
             progress = asks[number].job.progress
             progress.row, progress.step, progress.loss = row, step, loss
         return dict.fromkeys(asks)

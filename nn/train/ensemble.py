@@ -3,21 +3,20 @@ of trainings: their settings, which of them are members, the decisions and the m
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 import numpy as np
 
-from ..data.records import COPIES, ROW_BYTES, network_bytes
+from ..data.records import ROW_BYTES, network_bytes, training_bytes
 from ..data.splits import Fold, Split, fold_rows, rare_classes, split_rows
 from ..ds import Dataset
-from ..layers import parse
 from ..nn import Network
 from ..nn_aux import OF_FOLD
 from ..settings.flags import DEFAULTS
 from ..test import remarks
 from ..utils import NnError, UsageError, available_memory, listed, log, told_once
-from .decision import check_decision, decide_by, judged, mean_scores
+from .decision import check_decision, decide_by, decide_by_members
 from .folds import figures_by_fold, predicted_by_folds, summary
 from .learned import learned
 from .member import Member
@@ -31,114 +30,125 @@ from .vary import SETTINGS, Variation, layers_with
 CHOSEN, NOT_CHOSEN, GIVEN_UP, FAILED = "member", "not chosen", "given up", "failed"
 
 
-@dataclass(frozen=True)
-class Drawn:
-    """The settings of one network; layers: None, those of all; settings: what --vary drew, by name."""
-
-    options: Options
-    layers: str | None = None
-    settings: dict = field(default_factory=dict)
+def check_several(several: Mapping) -> bool:
+    """Return whether `networks`, `vary` and `folds` ask for several networks. Raises UsageError for those that do not
+    go together."""
+    networks, vary, folds = several.get("networks") or 1, several.get("vary"), several.get("folds")
+    if vary is not None and folds is not None:
+        raise UsageError(f"--vary {vary}: compares networks on the same rows; leave out --folds and give --validation")
+    if vary is not None and networks < 2:
+        raise UsageError(f"--vary {vary}: needs several networks; give --networks K")
+    if folds is not None and networks > 1:
+        raise UsageError(f"--folds {folds}: trains a network for each fold; leave out --networks")
+    return folds is not None or networks > 1
 
 
 class Ensemble:
-    """A network whose members are networks with the seeds net.seed, net.seed + 1, ...
+    """A network whose members have the seeds net.seed, net.seed + 1, ...
 
-    options: what they share; each: the settings of each; config: what the model file keeps of where they come from;
-    folds: the rows of each, of a cross-validation; is_search: some of them are chosen. Raises UsageError for what
-    several networks cannot do.
+    options: what they share; settings: those of it that are not left to their defaults; several: networks, vary,
+    folds, as check_several has them. Raises UsageError for what several networks cannot do.
     """
 
-    def __init__(
-        self,
-        net: Network,
-        ds: Dataset,
-        options: Options,
-        each: Sequence[Drawn],
-        config: dict,
-        folds: Sequence[Fold] = (),
-        is_search: bool = False,
-    ):
-        self.net, self.ds, self.options, self._each, self._config = net, ds, options, each, config
-        self._folds, self._is_search, count = folds, is_search, len(each)
-        self._flag = f"--{'folds' if folds else 'networks'} {count}"
+    def __init__(self, net: Network, ds: Dataset, options: Options, settings: dict, several: Mapping):
+        self.net, self.ds, self.options = net, ds, options
+        folds, self._vary = several.get("folds"), several.get("vary")
+        self._count = folds or several["networks"]
+        self._flag = "--folds" if folds else "--networks"
         if net.reference:
-            raise UsageError(f"{self._flag}: --reference trains one network; leave one out")
-        if net.seed + count > 2**32:
+            raise UsageError(f"{self._flag} {self._count}: --reference trains one network; leave one out")
+        if net.seed + self._count > 2**32:
             first = f"seeds from {net.seed} on must end below 4294967296"
-            raise UsageError(f"{self._flag}: {first}; use a smaller --seed")
-        readers = {options.number_embedding: net}  # networks that read alike have the inputs of one
-        for name in (drawn.options.number_embedding for drawn in each):
-            if name not in readers:
-                readers[name] = net.sibling(net.seed)
-                fit_encoding(readers[name], ds, replace(options, number_embedding=name))
-        self._readers = [readers[drawn.options.number_embedding] for drawn in each]
-        self._layers = [
-            reader.layers if drawn.layers is None else parse(drawn.layers, columns=reader.layers[0].columns)
-            for drawn, reader in zip(each, self._readers, strict=True)
-        ]
-        self._chosen: dict[int, float] = {}  # weights by numbers, where a selection took some
+            raise UsageError(f"{self._flag} {self._count}: {first}; use a smaller --seed")
+        self._config = {self._flag.lstrip("-"): self._count}  # what the model file keeps
+        self._readers = {options.number_embedding: net}  # networks that read alike have the inputs of one
+        self._folds: Sequence[Fold] = ()
+        if folds:
+            self._folds = self._divided()
+            self._members = [self._of_fold(number, fold) for number, fold in enumerate(self._folds)]
+        elif self._vary:
+            self._members = self._varied(settings)
+        else:  # which differ by their seeds alone
+            self._members = [self._member(number, options) for number in range(self._count)]
+        self._chosen: dict[Member, float] = {}  # weights, where a selection took some
+
+    # ---- the networks
+
+    def _member(self, number: int, options: Options, layers: str | None = None, settings: dict | None = None) -> Member:
+        name = options.number_embedding
+        if name not in self._readers:
+            self._readers[name] = self.net.sibling(self.net.seed)
+            fit_encoding(self._readers[name], self.ds, replace(self.options, number_embedding=name))
+        net = self._readers[name].sibling(self.net.seed + number, layers)
+        options = replace(options, split_seed=split_seed(self.options, self.net.seed))
+        is_asked = self._vary is not None or (is_decided_later(self.options) and not self._folds)
+        return Member(net, options, self._readers[name], settings=settings, tells_unknown=is_asked)
+
+    def _varied(self, settings: dict) -> list[Member]:
+        """Return networks with settings that --vary draws for each. Raises UsageError for what --vary cannot be."""
+        net, usual, variation = self.net, self.options, Variation.parse(self._vary)
+        variation.check(settings, usual.optimizer, net.written_layers)
+        check_choice(net, usual, f"--vary {self._vary}")
+        members = []
+        for number in range(self._count):
+            draws = variation.draw(net.seed + number, usual.optimizer)
+            options = options_of(net, self.ds, {**settings, **variation.options(draws)})
+            layers = layers_with(net.written_layers, draws) if {"hidden", "dropout"} & {*draws} else None
+            members.append(self._member(number, options, layers, draws))
+        values = [(n, v) for member in members for n, v in member.options.config().items() if n in SETTINGS]
+        shared = usual.config()
+        chosen = sorted({*variation.of, *(name for name, value in values if shared.get(name) != value)})
+        self._config |= {"vary": self._vary, "chosen": chosen}
+        self.options = replace(usual, epochs=max(member.options.epochs for member in members))
+        return members
+
+    def _divided(self) -> list[Fold]:
+        """Return the folds of the training rows."""
+        ds, options, count = self.ds, self.options, self._count
+        split = split_of(ds, options, self.net.seed, remark=True)
+        self._held_out, rows = len(split.holdout), np.union1d(split.training, split.validation)
+        is_judged = options.validation == OF_FOLD
+        if is_judged and (few := rare_classes(ds, rows, count)):
+            log.warning("classes of fewer rows than the %d folds: all networks train on them: %s", count, listed(few))
+        self._facts = facts_of(self.net, ds, rows, options, self._held_out > 0)
+        return fold_rows(ds, rows, count, split_seed(options, self.net.seed), is_judged)
+
+    def _of_fold(self, number: int, fold: Fold) -> Member:
+        """Return a network with rows of its own, and an encoding by these. It is judged by validation rows, or else by
+        those of the fold."""
+        member = self._member(number, self.options)
+        if self.options.validation == OF_FOLD:
+            member.split = Split(fold.training, fold.tested, fold.tested)
+        else:
+            share, seed = self.options.validation_share, member.options.split_seed
+            member.split = split_rows(self.ds, 0.0, share, seed, fold.training)._replace(holdout=fold.tested)
+        member.reader = member.net
+        fit_encoding(member.net, self.ds, member.options, member.split)
+        return member
+
+    # ---- what they take
 
     def training_bytes(self) -> list[int]:
         """Return what the training of each network takes of --memory."""
         of_rows = ROW_BYTES * self.ds.rows if self._folds else 0
-        return [
-            network_bytes(layers, self.net.dtype, COPIES, 4 * drawn.options.batch_number, self.net.inputs) + of_rows
-            for layers, drawn in zip(self._layers, self._each, strict=True)
-        ]
-
-    # ---- before the first epoch
+        return [training_bytes(member.net, member.options.batch_number) + of_rows for member in self._members]
 
     def _check_memory(self) -> None:
         """Raise NnError, which says how many fit, if the networks do not fit the free memory."""
-        needed = np.cumsum([
-            network_bytes(layers, self.net.dtype, vectors_of(drawn.options))
-            for layers, drawn in zip(self._layers, self._each, strict=True)
-        ])  # fmt: skip
+        each = []
+        for net, options in ((member.net, member.options) for member in self._members):
+            vectors = 2 + len(options.moments)  # parameters here and in the engine
+            vectors += (options.monitored is not None) + options.refit  # of the best epoch, those to begin with
+            each.append(network_bytes(net.layers, net.dtype, vectors))
+        needed = np.cumsum(each)
         there = available_memory()
         if there is not None and needed[-1] > there:
             fit = int(np.searchsorted(needed, there, side="right"))
-            cure = f"{self._flag.partition(' ')[0]} {fit} fits" if fit > 1 else "use smaller layers"
+            cure = f"{self._flag} {fit} fits" if fit > 1 else "use smaller layers"
             raise NnError(
-                f"{self._flag}: {len(needed)} networks need {needed[-1] / 1e9:.1f} GB, but only {there / 1e9:.1f} GB "
-                f"are free; {cure}"
+                f"{self._flag} {self._count}: {self._count} networks need {needed[-1] / 1e9:.1f} GB, but only "
+                f"{there / 1e9:.1f} GB are free; {cure}"
             )
-
-    def _members(self) -> list[Member]:
-        """Make the networks. Those of folds have rows of their own, and encodings by these."""
-        self._check_memory()
-        seed = split_seed(self.options, self.net.seed)
-        is_asked = self._is_search or (is_decided_later(self.options) and not self._folds)
-        members = []
-        for number, (drawn, reader) in enumerate(zip(self._each, self._readers, strict=True)):
-            net, options = reader.sibling(self.net.seed + number, drawn.layers), replace(drawn.options, split_seed=seed)
-            split = None
-            if self._folds:
-                reader, split = net, self._split_of(self._folds[number], seed)
-                fit_encoding(net, self.ds, options, split)
-            members.append(Member(net, options, reader, split, drawn.settings, is_asked))
-        return members
-
-    def _split_of(self, fold: Fold, seed: int) -> Split:
-        """Return the rows of a fold's network; it is judged by validation rows, or else by those of the fold."""
-        if self.options.validation == OF_FOLD:
-            return Split(fold.training, fold.tested, fold.tested)
-        split = split_rows(self.ds, 0.0, self.options.validation_share, seed, fold.training)
-        return split._replace(holdout=fold.tested)
-
-    def _about(self) -> dict:
-        """Return what callbacks are told of the run beside the settings of its first network."""
-        varied = f", but for {self._config['vary']}" if self._is_search else ""
-        return {
-            **{name: value for name, value in asdict(self.options).items() if name in SETTINGS},
-            "seed": self.net.seed,
-            "layers": f"{self.net.spec}{varied}",
-            **({"holdout": self._held_out} if self.options.validation == OF_FOLD else {}),  # its rows are judged by
-        }
-
-    def _read_as(self, reader: Network) -> None:
-        """Let the network of all networks read data as one of them does."""
-        if self.net.encoding is not reader.encoding:
-            self.net.adopt(reader.encoding)
 
     # ---- the training
 
@@ -148,70 +158,58 @@ class Ensemble:
         apart: what net.apart yields; beside: callback, stop, checkpoint and validation, as Run takes them. Raises what
         train does.
         """
-        net, ds, options = self.net, self.ds, self.options
-        self._read_as(self._readers[0])
-        if self._folds:
-            split = split_of(ds, options, net.seed)
-            self._held_out, rows = len(split.holdout), np.union1d(split.training, split.validation)
-            facts = facts_of(net, ds, rows, options, self._held_out > 0)
-        members, halving = self._members(), None
-        if self._is_search:
-            halving = SuccessiveHalving(options.monitored, [member.options.epochs for member in members])
-        run = self._run = Run(net, members, ds, apart=apart, halving=halving, about=self._about(), **beside)
+        net, ds, options, members = self.net, self.ds, self.options, self._members
+        self._check_memory()
+        self._read_as(members[0])
+        halving = SuccessiveHalving(options.monitored, [m.options.epochs for m in members]) if self._vary else None
+        about = {"layers": f"{net.spec}, but for {self._vary}"} if self._vary else {}
+        if options.validation == OF_FOLD:  # the rows that are held out otherwise judge the networks
+            about["holdout"] = self._held_out
+        run = self._run = Run(net, members, ds, options, apart=apart, halving=halving, about=about, **beside)
+        run.begin()
+        self._config = {**config_of(net, ds, options), **self._config}
+        facts = self._facts if self._folds else members[0].rows.facts
         try:
-            run.begin()
-            rows = members[0].rows
-            self._config = {**config_of(net, ds, options), **self._config}
-            self._facts = {**(facts if self._folds else rows.facts), "config": self._config}
-            if is_decided_later(options):
-                check_decision(net, options, bool(self._folds) or rows.decisive()[2])
+            check_decision(net, options, bool(self._folds) or members[0].rows.is_validated)
             run.resume(self._config)
             run.run()
         finally:
-            if run.has_begun and run.alive():
-                net.describe(**self._facts)
+            if run.alive():
+                net.describe(**{**facts, "config": self._config})
                 self._combine()
-        if self._is_search:
+        if self._vary:
             self._choose()
-        return self._result() | (self._by_folds() if self._folds else self._decided())
+        decided = self._by_folds() if self._folds else decide_by_members(net, options, self._weights())
+        return self._result() | decided
 
-    def _weights(self) -> dict[int, float]:
+    def _read_as(self, member: Member) -> None:
+        """Let the network of all networks read data as one of them does; those of folds have rows of their own."""
+        if not self._folds and self.net.encoding is not member.reader.encoding:
+            self.net.adopt(member.reader.encoding)
+
+    def _weights(self) -> dict[Member, float]:
         return self._chosen or dict.fromkeys(self._run.alive(), 1.0)
 
     def _combine(self) -> None:
         weights = self._weights()
-        self._read_as(self._readers[next(iter(weights))])
+        self._read_as(next(iter(weights)))
         self.net.describe(history=self._run.losses(weights=self._chosen))
-        self.net.combine([self._run.members[number].net for number in weights], list(weights.values()))
-
-    # ---- what validation rows decide
-
-    def _decisive(self) -> tuple:
-        return self._run.members[0].rows.decisive()[:2]
+        self.net.combine([member.net for member in weights], list(weights.values()))
 
     def _choose(self) -> None:
         """Choose the members that together do best on validation rows that they did not know."""
         alive, threshold = self._run.alive(), self.options.threshold
         threshold = DEFAULTS["threshold"] if isinstance(threshold, str) else threshold
-        if all(member.unknown is not None for member in alive.values()):
-            truth, scores, weights = zip(*(member.unknown for member in alive.values()), strict=True)
+        if all(member.unknown is not None for member in alive):
+            truth, scores, weights = zip(*(member.unknown for member in alive), strict=True)
             unknown = truth[0], scores, weights[0]
         else:
-            unknown = scores_of_members(self.net, *self._decisive())
+            unknown = scores_of_members(self.net, *self._members[0].rows.decisive())
         counts = choose(self.net.task, self.options.monitored, *unknown, threshold=threshold)
-        self._chosen = {number: float(count) for number, count in zip(alive, counts, strict=True) if count}
+        self._chosen = {member: float(count) for member, count in zip(alive, counts, strict=True) if count}
         self._combine()
 
-    def _decided(self) -> dict:
-        """Find what the options leave to be found, for all networks together."""
-        if not is_decided_later(self.options):
-            return {}
-        members = {number: self._run.members[number] for number in self._weights()}
-        refitted = {n: weight for n, weight in self._weights().items() if members[n].unknown is not None}
-        if not refitted:
-            return decide_by(self.net, self.options, *judged(self.net, *self._decisive()))
-        truth, scores, weights = zip(*(members[number].unknown for number in refitted), strict=True)
-        return decide_by(self.net, self.options, truth[0], mean_scores(scores, [*refitted.values()]), weights[0])
+    # ---- metrics
 
     def _by_folds(self) -> dict:
         """Return what is decided by the rows of the folds, and their metrics, means and standard deviations."""
@@ -223,32 +221,20 @@ class Ensemble:
             each = figures_by_fold(net, ds, rows, of_fold, net.calibrated(scores))
         return {**decided, "folds": each, **summary(each)}
 
-    # ---- metrics
-
     def _result(self) -> dict:
         run, weights = self._run, self._weights()
         left = run.left()
-        figures = {number: member.figures() for number, member in left.items()}
-        first = figures[next(iter(weights))]
-        batches = sum(member.epochs_done * member.batches for member in left.values())
-        seconds = max((own["seconds"] for own in figures.values()), default=0.0)
-        members = [
-            {
-                "seed": left[number].net.seed,
-                "weight": weight,
-                "settings": left[number].settings,
-                "best_epoch": figures[number].get("best_epoch"),
-            }
-            for number, weight in weights.items()
-        ]
+        first = next(iter(weights)).figures()
+        batches = sum(member.epochs_done * member.batches for member in left)
+        seconds = max(member.seconds for member in left)
         return {
             **{name: value for name, value in first.items() if name not in ("best_epoch", "refit")},
             "networks": len(weights),
-            "parameters": sum(left[number].net.parameter_count for number in weights),
+            "parameters": sum(member.net.parameter_count for member in weights),
             **run.losses(weights=self._chosen),
-            **learned([left[number].outcome() for number in weights], list(weights.values())),
-            "members": members,
-            **({"trials": self._tried(figures)} if self._is_search else {}),
+            **learned([member.outcome() for member in weights], list(weights.values())),
+            "members": [self._facts_of(member) for member in weights],
+            **({"trials": self._trials()} if self._vary else {}),
             "seconds": seconds,
             "us_per_batch": 1e6 * seconds / batches,
             **({"ranks": run.ranks.size} if run.ranks.size > 1 else {}),
@@ -257,80 +243,15 @@ class Ensemble:
             "threads": run.threads(),
         }
 
-    def _tried(self, figures: dict[int, dict]) -> list[dict]:
-        weights, alive = self._weights(), self._run.alive()
-        tried = []
-        for number, member in enumerate(self._run.members):
-            is_dropped = number in self._run.dropped
-            failed = FAILED if is_dropped else NOT_CHOSEN if number in alive else GIVEN_UP
-            tried.append(
-                {
-                    "seed": member.net.seed,
-                    "settings": member.settings,
-                    "score": None if is_dropped else member.score(),
-                    "epochs": member.epochs_done,
-                    "best_epoch": None if is_dropped else figures[number].get("best_epoch"),
-                    "weight": weights.get(number, 0.0),
-                    "status": CHOSEN if number in weights else failed,
-                }
-            )
-        return tried
+    def _facts_of(self, member: Member) -> dict:
+        best, weight = None if member.failed else member.best_epoch(), self._weights().get(member, 0.0)
+        return {"seed": member.net.seed, "weight": weight, "settings": member.settings, "best_epoch": best}
 
-
-def vectors_of(options: Options) -> int:
-    vectors = 2 + len(options.moments)  # parameters here and in the engine
-    return vectors + (options.monitored is not None) + options.refit  # those of the best epoch, those to begin with
-
-
-# ---- the networks that the flags ask for
-
-
-def ensemble_for(net: Network, ds: Dataset, options: Options, given: dict, asked: dict) -> Callable | None:
-    """Return what makes the ensemble that networks, vary and folds, in `asked`, ask for; None for one network.
-
-    given: the options as options_of takes them. Raises UsageError.
-    """
-    networks, vary, folds = asked.get("networks") or 1, asked.get("vary"), asked.get("folds")
-    if vary is not None and folds is not None:
-        raise UsageError(f"--vary {vary}: compares networks on the same rows; leave out --folds and give --validation")
-    if vary is not None and networks < 2:
-        raise UsageError(f"--vary {vary}: needs several networks; give --networks K")
-    if folds is not None and networks > 1:
-        raise UsageError(f"--folds {folds}: trains a network for each fold; leave out --networks")
-    if folds is not None:
-        return lambda: by_fold(net, ds, options, folds)
-    if vary is not None:
-        return lambda: varied(net, ds, given, networks, vary)
-    if networks > 1:  # which differ by their seeds alone
-        return lambda: Ensemble(net, ds, options, [Drawn(options)] * networks, {"networks": networks})
-    return None
-
-
-def varied(net: Network, ds: Dataset, given: dict, count: int, text: str) -> Ensemble:
-    """Return the ensemble of --vary, which draws settings for each network. given: as options_of takes it. Raises
-    UsageError for what --vary cannot be."""
-    variation, options = Variation.parse(text), options_of(net, ds, given)
-    variation.check(given, options.optimizer, net.written_layers)
-    check_choice(net, options, f"--vary {text}")
-    each = []
-    for number in range(count):
-        drawn = variation.draw(net.seed + number)
-        own = variation.options(drawn, options.optimizer)
-        layers = layers_with(net.written_layers, drawn) if {"hidden", "dropout"} & {*drawn} else None
-        each.append(Drawn(options_of(net, ds, {**given, **own}), layers, variation.settings(drawn, own)))
-    usual = options.config()
-    values = [(name, value) for one in each for name, value in one.options.config().items() if name in SETTINGS]
-    chosen = sorted({*variation.of, *(name for name, value in values if usual.get(name) != value)})
-    options = replace(options, epochs=max(one.options.epochs for one in each))
-    return Ensemble(net, ds, options, each, {"networks": count, "vary": text, "chosen": chosen}, is_search=True)
-
-
-def by_fold(net: Network, ds: Dataset, options: Options, count: int) -> Ensemble:
-    """Return the ensemble of --folds: a network for each fold of the training rows."""
-    split = split_of(ds, options, net.seed, remark=True)
-    rows = np.union1d(split.training, split.validation)
-    is_judged = options.validation == OF_FOLD
-    if is_judged and (few := rare_classes(ds, rows, count)):
-        log.warning("classes of fewer rows than the %d folds: all networks train on them: %s", count, listed(few))
-    folds = fold_rows(ds, rows, count, split_seed(options, net.seed), is_judged)
-    return Ensemble(net, ds, options, [Drawn(options)] * count, {"folds": count}, folds)
+    def _trials(self) -> list[dict]:
+        """Return what became of each network."""
+        weights, alive, trials = self._weights(), {*self._run.alive()}, []
+        for member in self._members:
+            gone = FAILED if member.failed else NOT_CHOSEN if member in alive else GIVEN_UP
+            status, score = CHOSEN if member in weights else gone, None if member.failed else member.score()
+            trials.append({**self._facts_of(member), "score": score, "epochs": member.epochs_done, "status": status})
+        return trials

@@ -26,7 +26,7 @@ from ..nn_aux import DTYPES
 from ..settings.flags import BY_NAME, DEFAULTS, settings_of, takes
 from ..utils import DataError, UsageError, available_memory, listed, needs_package
 from .call import train
-from .effort import REPLACING, choice_for, why_not
+from .effort import REPLACING, Effort, why_not
 
 try:
     from scipy.sparse import issparse
@@ -99,7 +99,12 @@ class _NetworkEstimator(BaseEstimator):
             seed = self.random_state
             seed = int(seed if isinstance(seed, numbers.Integral) else check_random_state(seed).randint(2**31))
             if self._may_choose(ds, eval_set):
-                net, figures = self._chosen(ds, seed)
+                of_network = {
+                    "seed": seed,
+                    **self._given("network", "engine"),
+                }  # rows of weight 0 train and judge nothing
+                choice = Effort(_counting(ds), self.effort or DEFAULTS["effort"], self._given("train"), of_network)
+                net, figures = choice.run(train)
             else:
                 net, figures = self._trained(ds, seed, eval_set)
             net.describe(classes=self._class_names(), targets=names if net.columns else None)
@@ -120,12 +125,6 @@ class _NetworkEstimator(BaseEstimator):
         if self.effort is not None and BY_NAME["effort"].check(self.effort) != QUICK and given:
             raise UsageError(f"effort {self.effort}: {given[0]} is not for it; leave one of them out")
         return not given and why_not(_counting(ds)) is None
-
-    def _chosen(self, ds: Dataset, seed: int) -> tuple[Network, dict]:
-        """Train as `nn --train` does; rows of weight 0 train nothing and judge nothing."""
-        of_network = {"seed": seed, **self._given("network", "engine")}
-        effort = self.effort or DEFAULTS["effort"]
-        return choice_for(_counting(ds), effort, self._given("train"), of_network).run(train)
 
     def _trained(self, ds: Dataset, seed: int, eval_set) -> tuple[Network, dict]:
         """Train one network, or several, as the parameters say."""
@@ -187,18 +186,15 @@ class _NetworkEstimator(BaseEstimator):
         is_frame = not isinstance(X, (np.ndarray, dict, list)) and not issparse(X) and open_frame(X) is not None
         if is_frame:
             validate_data(self, X, skip_check_array=True, reset=reset)
-            if not isinstance(y, str):
-                y = self._checked_targets(y)
-                check_consistent_length(X, y)
         else:
             rules = {"dtype": None, "ensure_all_finite": "allow-nan", "accept_sparse": "csr", "reset": reset}
-            if isinstance(y, str):
-                X = validate_data(self, X, **rules)
-            else:
-                X, _ = validate_data(self, X, y, multi_output=True, **rules)
-                y = self._checked_targets(y)
+            X = validate_data(self, X, **rules)
             X = _fields(X) if X.dtype.kind == "O" else X
-        return X if isinstance(y, str) else (X, y)
+        if isinstance(y, str):
+            return X
+        y = self._checked_targets(y)
+        check_consistent_length(X, y)
+        return X, y
 
     def _outputs(self, X) -> np.ndarray:
         """Return the network's outputs (rows, outputs) for these rows; a sparse matrix is made dense by batches."""
@@ -312,15 +308,12 @@ class NetworkClassifier(ClassifierMixin, _NetworkEstimator):
 
     def _given(self, *of: str) -> dict:
         given = super()._given(*of)
-        if "class_weight" in given:
-            given["class_weight"] = self._class_weight()
-        return given
-
-    def _class_weight(self) -> str:
-        weights = self.class_weight
+        weights = given.get("class_weight")
         if isinstance(weights, dict):
             weights = [weights.get(value, 1.0) for value in self.classes_.tolist()]
-        return weights if isinstance(weights, str) else ",".join(repr(float(weight)) for weight in weights)
+        if weights is not None and not isinstance(weights, str):
+            given["class_weight"] = ",".join(repr(float(weight)) for weight in weights)
+        return given
 
 
 class NetworkRegressor(RegressorMixin, _NetworkEstimator):
@@ -374,6 +367,7 @@ def _logit(share) -> np.ndarray:
 
 
 def _counting(ds: Dataset) -> Dataset:
+    """Return the rows without those of weight 0, which train nothing and judge nothing."""
     return ds if ds.weights is None else ds.of_rows(np.flatnonzero(ds.weights))
 
 

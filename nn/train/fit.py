@@ -14,7 +14,7 @@ from ..files.checkpoint import Checkpoint
 from ..files.export.formats import export
 from ..layers import IMAGE_KINDS, Layer, begins_auto, input_shape, parse
 from ..nn import Network
-from ..settings.flags import BY_NAME, REFERENCE, check_reference_layers, checked_settings
+from ..settings.flags import REFERENCE, check_reference_layers
 from ..test import test
 from ..test.compare import compared
 from ..test.importance import Importance, importance
@@ -22,7 +22,8 @@ from ..test.shapley import Explanation, explain
 from ..utils import LayersMismatch, UsageError, listed
 from ..watch.callbacks import Callback
 from .call import train
-from .effort import choice_for, effort_for, why_not
+from .effort import Effort, effort_for, why_not
+from .options import settings_by_kind
 
 OF_FIT = "load", "network", "engine", "train", "several", "checkpoint"  # whose settings fit takes
 
@@ -45,13 +46,10 @@ def fit(
     or an array beside the data. settings: by the names of the flags. Without those that say which networks there are
     (layers, networks, folds, vary, validation, ...) `effort` (standard) chooses them. Raises UsageError, DataError.
     """
-    checked_settings("fit", settings, *OF_FIT)
-    of_load, of_network, of_training, of_checkpoint = (
-        checked_settings("fit", {name: settings[name] for name in settings if BY_NAME[name].of in of}, *of)
-        for of in (("load",), ("network", "engine"), ("train", "several"), ("checkpoint",))
-    )
-    given = {**of_load, **of_network, **of_training, **({} if layers is None else {"layers": layers})}
-    chooses = effort_for(effort, [name for name, value in given.items() if value is not False])
+    of_load, of_network, of_engine, of_train, several, of_checkpoint = settings_by_kind("fit", settings, *OF_FIT)
+    of_network, of_training = of_network | of_engine, of_train | several
+    asked = {**of_load, **of_network, **of_training, **({} if layers is None else {"layers": layers})}
+    chooses = effort_for(effort, [name for name, value in asked.items() if value is not False])
     saving = checkpoint if isinstance(checkpoint, Checkpoint) else Checkpoint(checkpoint, **of_checkpoint)
     described = parsed(layers, of_network)
     ds = data if isinstance(data, Dataset) else training_data(data, target, described, of_load, of_network)
@@ -61,7 +59,7 @@ def fit(
     if reason or not chooses:
         net = Network.for_data(ds, layers, **of_network)
         return Model(net, train(net, ds, callback=callback, checkpoint=saving, **of_training))
-    return Model(*choice_for(ds, chooses, of_training, of_network, callback, saving).run(train))
+    return Model(*Effort(ds, chooses, of_training, of_network, callback, saving).run(train))
 
 
 def parsed(layers: str | None, of_network: dict) -> tuple[str, list[Layer]] | None:

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 
 import numpy as np
 
 from ..data.splits import Fold, fold_rows, split_rows
 from ..ds import Dataset
-from ..nn import PREDICT_BLOCK, Network
+from ..nn import Network
+from ..nn.prediction import mean_of
 from ..nn_aux import OF_FOLD
 from ..test import figures_of, remarks
 from ..utils import DataError, told_once
+from .decision import judged
 
 NO_FIGURES = ("rows", "threshold", "weighted")  # keys of test that are facts
 
@@ -62,9 +65,7 @@ def predicted_by_folds(net: Network, ds: Dataset, folds: Sequence[Fold]) -> tupl
     tested = np.concatenate(parts)
     order = np.argsort(tested, kind="stable")
     outputs = [
-        _mean_of(net, number, len(folds), ds.x[part[first : first + PREDICT_BLOCK]])
-        for number, part in enumerate(parts)
-        for first in range(0, len(part), PREDICT_BLOCK)
+        judged(net, ds, part, partial(_mean_of, net, number, len(folds)))[1] for number, part in enumerate(parts)
     ]
     of_fold = np.repeat(np.arange(len(folds)), [len(part) for part in parts])
     return tested[order], of_fold[order], net.calibrated(np.concatenate(outputs)[order])
@@ -72,11 +73,8 @@ def predicted_by_folds(net: Network, ds: Dataset, folds: Sequence[Fold]) -> tupl
 
 def _mean_of(net: Network, fold: int, folds: int, x) -> np.ndarray:
     """Return the weighted mean of the outputs of all networks of a fold: each folds-th member."""
-    own = net.members[fold::folds]
-    if len(own) == 1:
-        return own[0].predict(x)
-    weights = np.array(net.member_weights[fold::folds]) / sum(net.member_weights[fold::folds])
-    return sum(weight * member.predict(x) for weight, member in zip(weights, own, strict=True)).astype(net.dtype)
+    each = (member.predict(x).astype(np.float64) for member in net.members[fold::folds])
+    return mean_of(each, net.member_weights[fold::folds]).astype(net.dtype)
 
 
 def figures_out_of_fold(

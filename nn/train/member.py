@@ -5,14 +5,11 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable, Generator, Iterator
-from dataclasses import asdict
-from functools import partial
 from typing import Any
 
 import numpy as np
 
 from ..backends.engine import EpochSettings, PackJob
-from ..cluster import RankGroup
 from ..core.metrics import metric
 from ..core.random import GlibcOrder, PhiloxOrder
 from ..data.splits import Split
@@ -24,7 +21,7 @@ from .decision import judged
 from .engines import Ask
 from .learned import Baseline, learned
 from .options import LOSS, Options, learning_rates
-from .rows import TrainingRows, kinds_of_columns, refuse_gaps, weight_of
+from .rows import TrainingRows, kinds_of_columns, refuse_gaps
 
 VALIDATION_ROWS = 4096  # between two looks for a signal
 
@@ -54,6 +51,8 @@ class Member:
         self.reader, self.is_alone = reader or net, True
         self.monitor = options.monitored
         self.tells_unknown, self.unknown = tells_unknown, None
+        self.number = 0  # in its run
+        self.failed: NotFinite | None = None  # why its loss is no number
 
     # ---- before the first epoch
 
@@ -65,57 +64,49 @@ class Member:
         self.engine = net.engine  # made here at the latest
         self.rank_group, self.threads = self.engine.rank_group, self.engine.threads_for(options.batch_number)
         self._start = self.engine.get("parameters") if options.refit else None
-        self.rows = rows_of(self, False)
+        self._take_rows(refit=False)
         self._baseline = self.rows.baseline
-        self._validation_count = self.rows.judged_count if self.monitor else 0
+        self.validation_count = len(self.rows.judging.rows) if self.monitor else 0
         if self.rank_group.size > 1 and net.reference:
             raise UsageError("--reference runs in one process: leave out --distribute")
         if self.rank_group.size > self.rows.count:
             found = f"{self.rank_group.size} ranks for {self.rows.count} rows to train on"
             raise UsageError(f"{found}: start at most {self.rows.count}, or give more data")
-        self.batches = self._batches()
-        self.order = self._order()
         self.at = Position(order=self.order.state())
         self.is_best = False  # the last epoch
-        self._clear_moments()
         if self.monitor:
             self.engine.keep()  # takes the memory now
 
-    def _batches(self) -> int:
-        rows, size = self.rows.count, self.options.batch_number
-        if not self.net.reference:
-            return -(-rows // size)
-        if size > rows:
+    def _take_rows(self, refit: bool) -> None:
+        """Load the rows, and set the moments to 0: the network may have been trained before."""
+        self.rows = self._rows_of(self, refit)
+        net, rows, size = self.net, self.rows.count, self.options.batch_number
+        self.batches = rows // size if net.reference else -(-rows // size)
+        if not self.batches:
             raise UsageError(
                 f"--batch_number {size}: larger than the {rows} rows, and --reference drops the last, "
                 "shorter batch; choose a smaller one"
             )
-        return rows // size
+        if net.reference:
+            self.order = GlibcOrder(rows, net.random)
+        else:
+            self.order = PhiloxOrder(rows, net.seed, not net.traits.on_host, self.rows.by_blocks)
+        for name in self.options.moments:
+            self.engine.set(name, np.zeros(net.parameter_count, net.dtype))
 
     def epoch_rows(self) -> int:
         return self.batches * self.options.batch_number if self.net.reference else self.rows.count
-
-    def _order(self):
-        if self.net.reference:
-            return GlibcOrder(self.rows.count, self.net.random)
-        ahead = not self.net.traits.on_host
-        return PhiloxOrder(self.rows.count, self.net.seed, ahead, self.rows.by_blocks)
-
-    def _clear_moments(self) -> None:
-        """Set the moments to 0: the network may have been trained before."""
-        for name in self.options.moments:
-            self.engine.set(name, np.zeros(self.net.parameter_count, self.net.dtype))
 
     # ---- its state in a checkpoint
 
     def resume(self, checkpoint: Checkpoint, state: State) -> None:
         """Go on from a state of a checkpoint. Raises DataError for one that cannot be."""
-        net = self.net
+        net, judged_count = self.net, len(self.rows.judging.rows)
         wanted = {name: (np.dtype(net.dtype), net.parameter_count) for name in self._vectors()}
         self.at, vectors = checkpoint.position_of(
             state, self.at, wanted, self.options.epochs, self.options.batch_number, self.epoch_rows(),
-            judged=self.rows.judged_count > 0, monitored=self.monitor is not None,
-            refit_rows=self.rows.count + self.rows.judged_count if self.options.refit else None,
+            judged=judged_count > 0, monitored=self.monitor is not None,
+            refit_rows=self.rows.count + judged_count if self.options.refit else None,
         )  # fmt: skip
         try:
             self.order.restore(self.at.order)
@@ -192,11 +183,9 @@ class Member:
         engine.set("parameters", engine.get("kept"))
         self.net.take_parameters()
         if self.tells_unknown:
-            self.unknown = judged(self.net, *self.rows.decisive()[:2])
+            self.unknown = judged(self.net, *self.rows.decisive())
         self.rows = None  # two would need twice the memory
-        self.rows = self._rows_of(self, True)
-        self.order, self.batches = self._order(), self._batches()
-        self._clear_moments()
+        self._take_rows(refit=True)
         for name, vector in vectors.items():
             engine.set(name, vector)
         if not is_resumed:
@@ -211,7 +200,7 @@ class Member:
             at.seconds += time.perf_counter() - began
             if at.row < count:
                 raise Stopped(self._asked())
-        yield from self._finish_epoch(at.loss / self.rows.weight)  # the original divides by all rows, too
+        yield from self._finish_epoch(at.loss / self.rows.training.weight())  # the original divides by all rows, too
 
     def _train_on(self, rows: np.ndarray, shuffle: int | None) -> Iterator[Ask]:
         o, at, engine = self.options, self.at, self.engine
@@ -225,7 +214,7 @@ class Member:
             augment=o.augment,
         )
         progress = engine.progress(row=at.row, step=at.step, loss=at.loss)
-        yield Ask("epoch", PackJob(0, self.rows.loaded, rows, settings, progress, shuffle))
+        yield Ask("epoch", PackJob(0, self.rows.training.loaded, rows, settings, progress, shuffle))
         at.row, at.step, at.loss = progress.row, progress.step, progress.loss
 
     def _asked(self) -> int | None:
@@ -236,7 +225,7 @@ class Member:
         at = self.at
         self._check_finite("loss", loss)
         value = None
-        if self.rows.judged_count:
+        if len(self.rows.judging.rows):
             val_loss, value = yield from self._judge()
             self._check_finite("validation loss" if self.monitor else "held-out loss", val_loss)
             at.val_losses.append(val_loss)
@@ -260,41 +249,42 @@ class Member:
         The rows are some at a time, of which each rank has its share, so that a signal does not wait for all of them.
         Raises Stopped where a signal asks for it.
         """
-        rows, group, losses, parts = self.rows, self.rank_group, [], []
-        ds, of_scores = rows.judging, self.monitor is not None and self.monitor.name != LOSS
-        step = VALIDATION_ROWS * group.size
-        for first in range(0, rows.judged_count, step):
+        part, group, losses, outputs = self.rows.judging, self.rank_group, [], []
+        of_scores, step = self.monitor is not None and self.monitor.name != LOSS, VALIDATION_ROWS * group.size
+        for first in range(0, len(part.rows), step):
             asked = self._asked() if first else None
             if asked is not None:
                 raise Stopped(asked)
-            some = rows.judged[first : first + step]
-            some = some[group.share(len(some))]
-            if len(some):
-                loss = yield Ask("loss", PackJob(0, rows.judged_loaded, some))
-                losses.append((loss, weight_of(rows.judged_weights, some)))
+            rows = part.rows[first : first + step]
+            rows = rows[group.share(len(rows))]
+            scores = np.zeros(0, self.net.dtype)
+            if len(rows):
+                loss = yield Ask("loss", PackJob(0, part.loaded, rows))
+                losses.append((loss, part.weight(rows)))
                 if of_scores:
-                    scores = yield Ask("predict", PackJob(0, rows.judged_loaded, some))
-                    parts.append((ds.y[some], scores, None if ds.weights is None else ds.weights[some]))
+                    scores = yield Ask("predict", PackJob(0, part.loaded, rows))
+            if of_scores:
+                outputs += group.gather_arrays(scores.ravel())
         total = group.sum(float(sum(weight for _, weight in losses)))  # 0 where nothing has a weight
-        loss = group.sum(sum(part * (weight / total) for part, weight in losses) if total else 0.0)
+        loss = group.sum(sum(own * (weight / total) for own, weight in losses) if total else 0.0)
         if of_scores:
-            return loss, self._metric_of(parts_of_all(group, parts, self.net.dtype))
-        return loss, loss if self.monitor and rows.is_validated else None
+            return loss, self._metric_of(np.concatenate(outputs).reshape(len(part.rows), -1))
+        return loss, loss if self.monitor and self.rows.is_validated else None
 
-    def _metric_of(self, parts: list) -> float:
-        """Return the monitored metric of (truth, scores, weights or None) of all parts, nan where it is undefined."""
-        net, threshold = self.net, self.options.threshold
-        truth, scores, weights = (None if own[0] is None else np.concatenate(own) for own in zip(*parts, strict=True))
+    def _metric_of(self, scores: np.ndarray) -> float:
+        """Return the monitored metric of the engine's outputs for the rows that judge, nan where it is undefined."""
+        net, threshold, (ds, rows, *_) = self.net, self.options.threshold, self.rows.judging
         if net.task == "regression" and net.target_scaling is not None:
             scores = net.target_scaling.inverse(scores)
         threshold = DEFAULTS["threshold"] if isinstance(threshold, str) else threshold  # a rule finds it later
-        value = metric(self.monitor.name, net.task, truth, scores, weights, threshold=threshold)
+        weights = None if ds.weights is None else ds.weights[rows]
+        value = metric(self.monitor.name, net.task, ds.y[rows], scores, weights, threshold=threshold)
         return math.nan if value is None else float(value)
 
     def _check_finite(self, name: str, loss: float) -> None:
         """Raise NotFinite, or DataError that names a gap in the data, for a loss that a model file cannot hold."""
         if not math.isfinite(loss):
-            refuse_gaps(self.rows.data)
+            refuse_gaps(self.rows.training.ds)
             raise NotFinite(
                 f"{name} is {loss} at epoch {self.at.epoch + 1}: "
                 "try a smaller --learning_rate or --scaling standardization"
@@ -319,33 +309,16 @@ class Member:
 
     def losses(self) -> dict:
         """Return the losses of the epochs done, as a model file keeps them."""
-        is_judged = self.monitor is not None or self.rows.judged_count > 0
+        is_judged = self.monitor is not None or len(self.rows.judging.rows) > 0
         losses = {"loss": self.chosen("losses"), "val_loss": self.chosen("val_losses") if is_judged else None}
         if self.monitor:
             losses["val_metric"] = [None if math.isnan(value) else value for value in self.chosen("val_metrics")]
         return losses
 
-    def info(self) -> dict:
-        """Return the settings of the network's training: see Callback.start."""
-        net = self.net
-        return {
-            **asdict(self.options),
-            "backend": self.engine.describe(),
-            "threads": self.threads,
-            "dtype": net.dtype,
-            "seed": net.seed,
-            "parameters": net.parameter_count,
-            "layers": net.spec,
-            "loss": net.loss,
-            "rows": self.rows.count,
-            "holdout": self.rows.holdout_count,
-            "validation": self._validation_count,
-            "monitor": self.monitor.name if self.monitor else None,
-            "inputs": net.inputs,
-            "encoding": net.encoding,
-            "batches": self.batches,
-            "routes": partial(self.engine.routes, self.options.batch_number),
-        }
+    @property
+    def seconds(self) -> float:
+        """Return what all its epochs took."""
+        return sum(self.at.epoch_seconds) + (sum(self.chosen("epoch_seconds")) if self.at.first else 0.0)
 
     def figures(self) -> dict:
         """Return the metrics of `--json` without the decisions after the last epoch."""
@@ -354,7 +327,7 @@ class Member:
         chosen = {}
         if self.monitor:
             best = self.best_epoch()
-            chosen = {"validation": self._validation_count, "monitor": self.monitor.name, "best_epoch": best}
+            chosen = {"validation": self.validation_count, "monitor": self.monitor.name, "best_epoch": best}
         if self.at.first:
             chosen["refit"] = {"rows": self.rows.count, "loss": self.at.losses}
         if self.rows.weighted:
@@ -373,16 +346,6 @@ class Member:
             **self.losses(),
             **learned([self.outcome()]),
             **chosen,
-            "seconds": sum(self.at.epoch_seconds) + (sum(self.chosen("epoch_seconds")) if self.at.first else 0.0),
+            "seconds": self.seconds,
             "us_per_batch": float(np.median(self.at.epoch_seconds)) * 1e6 / self.batches,
         }
-
-
-def parts_of_all(rank_group: RankGroup, parts: list, dtype: str) -> list:
-    """Return the (truth, scores, weights or None) of all ranks' rows; scores stay of the network's type."""
-    if rank_group.size == 1:
-        return parts
-    lists = [[None if array is None else array.tolist() for array in part] for part in parts]
-    everyone = [part for own in rank_group.gather(lists) for part in own]
-    arrays = [tuple(None if values is None else np.array(values) for values in part) for part in everyone]
-    return [(truth, scores.astype(dtype), weights) for truth, scores, weights in arrays]

@@ -11,7 +11,7 @@ from ..core.metrics import check_metric
 from ..ds import Dataset
 from ..nn import Network
 from ..nn_aux import METRICS, OF_FOLD, OPTIMIZERS, SCHEDULES
-from ..settings.flags import BY_NAME, DEFAULTS, REFERENCE, check_reference, settings_of
+from ..settings.flags import BY_NAME, DEFAULTS, REFERENCE, check_reference, checked_settings, settings_of
 from ..utils import UsageError
 
 _SETTINGS = settings_of("train")
@@ -73,15 +73,22 @@ class Options(make_dataclass("_Options", [(flag.name, flag.type) for flag in _SE
         return {name: value for name, value in asdict(self).items() if name not in usual or value != usual[name]}
 
 
-def options_of(net: Network, ds: Dataset, given: dict) -> Options:
-    """Return the settings of a training; given: those that are not left to their defaults.
+def options_of(net: Network, ds: Dataset, settings: dict) -> Options:
+    """Return the settings of a training; settings: those that are not left to their defaults.
 
     Raises UsageError that names the flag.
     """
-    given = {name: BY_NAME[name].check(value) for name, value in given.items()}
+    settings = {name: BY_NAME[name].check(value) for name, value in settings.items()}
     if net.reference:
-        check_reference(given)
-    options = Options(**{flag.name: flag.default for flag in _SETTINGS} | _usual(net, ds, given) | given)
+        check_reference(settings)
+        usual = {name: REFERENCE[name] for name in ("optimizer", "weight_decay", "schedule")}
+        usual |= {"scaling": "none", "holdout": 0.0}
+    else:
+        usual = {"scaling": "pixel" if ds.are_images else "standardization"}
+    defaults = {flag.name: flag.default for flag in _SETTINGS}
+    optimizer = OPTIMIZERS[{**defaults, **usual, **settings}["optimizer"]]
+    defaults |= {"learning_rate": optimizer.learning_rate, "weight_decay": optimizer.weight_decay}
+    options = Options(**defaults | usual | settings)
     if options.momentum and not OPTIMIZERS[options.optimizer].takes_momentum:
         takers = " or ".join(name for name, known in OPTIMIZERS.items() if known.takes_momentum)
         raise UsageError(f"--momentum is for --optimizer {takers}, not {options.optimizer}")
@@ -90,17 +97,6 @@ def options_of(net: Network, ds: Dataset, given: dict) -> Options:
     _check_augment(net, ds, options)
     _check_validation(net, options)
     return options
-
-
-def _usual(net: Network, ds: Dataset, given: dict) -> dict:
-    """Return the defaults that depend on the network, on the data or on other settings."""
-    if net.reference:
-        usual = {name: REFERENCE[name] for name in ("optimizer", "weight_decay", "schedule")}
-        usual |= {"scaling": "none", "holdout": 0.0}
-    else:
-        usual = {"scaling": "pixel" if ds.are_images else "standardization"}
-    optimizer = OPTIMIZERS[given.get("optimizer") or usual.get("optimizer") or DEFAULTS["optimizer"]]
-    return {"learning_rate": optimizer.learning_rate, "weight_decay": optimizer.weight_decay, **usual}
 
 
 def _check_augment(net: Network, ds: Dataset, options: Options) -> None:
@@ -133,6 +129,13 @@ def _check_validation(net: Network, options: Options) -> None:
             "--refit: trains on the training and validation rows of one data set; "
             f"give --validation SHARE, not {options.validation}"
         )
+
+
+def settings_by_kind(function: str, settings: dict, *kinds: str) -> list[dict]:
+    """Return the settings of each kind (settings.flags.Flag.of), by the names of the flags, without those that are
+    None. Raises UsageError for one of another kind; function: whose keywords they are."""
+    settings = checked_settings(function, settings, *kinds)
+    return [{name: value for name, value in settings.items() if BY_NAME[name].of == kind} for kind in kinds]
 
 
 def is_decided_later(options: Options) -> bool:

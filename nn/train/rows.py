@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import replace
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -32,10 +33,25 @@ OF_NETWORK = ("task", "loss", "init", "seed", "backend", "reference")  # setting
 ReadValidation = Callable[[Network], Dataset]  # reads validation rows as a network reads its data
 
 
+class Part(NamedTuple):
+    """Rows that are trained on, or that judge: indices into a data set, what an engine has loaded of it, and the
+    weights of all its rows in the loss, None where all are 1."""
+
+    ds: Dataset
+    rows: np.ndarray
+    loaded: Any
+    weights: np.ndarray | None = None
+
+    def weight(self, rows: np.ndarray | None = None) -> float:
+        """Return how many rows these count as; None: all of the part."""
+        rows = self.rows if rows is None else rows
+        return float(len(rows)) if self.weights is None else float(self.weights[rows].sum(dtype=np.float64))
+
+
 class TrainingRows:
     """The rows of a training as its engine reads them, and those that judge its epochs.
 
-    engine: what loads them, whose ranks share them. given: the data set of validation rows, if a caller has it already.
+    engine: what loads them, whose ranks share them. validation: the data set of these rows, if a caller has it already.
     refit: train on the validation rows too, and judge none. split: rows other than the options ask for.
     The network is told what it must know to read such data again.
     """
@@ -46,7 +62,7 @@ class TrainingRows:
         ds: Dataset,
         options: Options,
         engine: Engine,
-        given: Dataset | ReadValidation | None = None,
+        validation: Dataset | ReadValidation | None = None,
         refit: bool = False,
         split: Split | None = None,
     ):
@@ -55,57 +71,35 @@ class TrainingRows:
             split = split_of(ds, used, net.seed, remark=not refit)
         elif refit:
             split = Split(np.union1d(split.training, split.validation), split.validation[:0], split.holdout)
-        self._training, self.count, self.holdout_count = split.training, len(split.training), len(split.holdout)
-        self.facts = facts_of(net, ds, self._training, options, self.holdout_count > 0)
+        self.count, self.holdout_count = len(split.training), len(split.holdout)
+        self.facts = facts_of(net, ds, split.training, options, self.holdout_count > 0)
         net.describe(**self.facts)
-        of_classes = _class_weights(options, ds, self._training)
-        file = _validation_file(net, used, given)
+        of_classes = _class_weights(options, ds, split.training)
+        file = _validation_file(net, used, validation)
         self.is_validated = used.validation is not None
         own = split.validation if self.is_validated else split.holdout[:0] if refit else split.holdout
         self.weighted = of_classes is not None or ds.weights is not None
-        self.data = ds
-        arrays = _engine_rows(net, of_classes, ds)
-        self.by_blocks = arrays[0].nbytes > random.SHUFFLED_BYTES
-        self.weights = arrays[2] if len(arrays) > 2 else None
-        check_any_weight(self.weights, self._training, "training")
-        check_any_weight(self.weights, own, "validation" if self.is_validated else "held-out")
-        self.loaded = engine.load(*arrays)
-        # the rows that judge: a data set, indices into it, its weights in the loss, what the engine has loaded of it
-        self.judging, self.judged, self.judged_weights, self.judged_loaded = ds, own, self.weights, self.loaded
-        of_judged, arrays = arrays[1:], (None, *arrays[1:])
+        x, *of_training = _engine_rows(net, of_classes, ds)
+        self.by_blocks = x.nbytes > random.SHUFFLED_BYTES
+        weights = of_training[1] if of_training[1:] else None
+        check_any_weight(weights, split.training, "training")
+        check_any_weight(weights, own, "validation" if self.is_validated else "held-out")
+        self.training = Part(ds, split.training, engine.load(x, *of_training), weights)
+        self.judging, of_judging = self.training._replace(rows=own), of_training
         if file:
-            _, *of_judged = arrays_of_file = _engine_rows(net, of_classes, file)
-            self.judging, self.judged = file, np.arange(file.rows)
-            self.judged_weights = of_judged[1] if len(of_judged) > 1 else None
-            self.judged_loaded = engine.load(*arrays_of_file)
-        judged = self.judged if len(self.judged) else self._training
-        each = [
-            targets_of(*(array[rows] for array in own), outputs=net.outputs)
-            for own, rows in ((arrays[1:], self._training), (of_judged, judged))
-        ]
-        self.baseline = baseline_of(net.loss, *each)
-
-    @property
-    def judged_count(self) -> int:
-        return len(self.judged)
+            x, *of_judging = _engine_rows(net, of_classes, file)
+            self.judging = Part(file, np.arange(file.rows), engine.load(x, *of_judging), *of_judging[1:])
+        judging = self.judging if len(self.judging.rows) else self.training
+        each = (self.training.rows, of_training), (judging.rows, of_judging)
+        targets = [targets_of(*(array[rows] for array in arrays), outputs=net.outputs) for rows, arrays in each]
+        self.baseline = baseline_of(net.loss, *targets)
 
     def release(self) -> None:
-        self.loaded = self.judged_loaded = None
+        self.training, self.judging = (part._replace(loaded=None) for part in (self.training, self.judging))
 
-    def decisive(self) -> tuple[Dataset, np.ndarray, bool]:
-        """Return (data, rows, whether they are validation rows) to choose a threshold by; see decision.decide_by."""
-        if self.is_validated:
-            return self.judging, self.judged, True
-        return self.data, self._training, False
-
-    @property
-    def weight(self) -> float:
-        return weight_of(self.weights, self._training)
-
-    @property
-    def rows_by_weight(self) -> float:
-        """Return training rows per weight: turns a loss by rows into one by weights."""
-        return self.count / self.weight
+    def decisive(self) -> tuple[Dataset, np.ndarray]:
+        """Return (data, rows) to choose a threshold by, of validation if there are any; see decision.decide_by."""
+        return (self.judging if self.is_validated else self.training)[:2]
 
     def of_epoch(self, number: int, order, later: bool = False) -> tuple[np.ndarray, int | None]:
         """Return (the rows of an epoch, PackJob.shuffle).
@@ -113,17 +107,17 @@ class TrainingRows:
         order: of all rows, epoch by epoch. later: leave it to the engine to draw the order, where it can.
         """
         if later and not self.by_blocks:
-            return self._training, number
-        return self._training[order.epoch(number)], None
+            return self.training.rows, number
+        return self.training.rows[order.epoch(number)], None
 
 
-def _validation_file(net: Network, options: Options, given: Dataset | ReadValidation | None) -> Dataset | None:
+def _validation_file(net: Network, options: Options, validation: Dataset | ReadValidation | None) -> Dataset | None:
     """Return the data set that --validation names; None where it is a share, or there is none."""
     if not isinstance(options.validation, str) or options.validation == OF_FOLD:
         return None
-    if callable(given):
-        given = given(net)
-    ds = load_for(net, options.validation) if given is None else given
+    if callable(validation):
+        validation = validation(net)
+    ds = load_for(net, options.validation) if validation is None else validation
     check_fit(net, ds, only_rows=True)
     check_any_weight(ds.weights, np.arange(ds.rows), "validation")
     return ds
@@ -171,11 +165,6 @@ def _class_weights(options: Options, ds: Dataset, training) -> np.ndarray | None
     return numbers
 
 
-def weight_of(weights: np.ndarray | None, rows) -> float:
-    """Return how many rows these count as."""
-    return float(len(rows)) if weights is None else float(weights[rows].sum(dtype=np.float64))
-
-
 def check_any_weight(weights: np.ndarray | None, rows, what: str) -> None:
     """Raise DataError where these rows, named `what`, have weights that are all 0."""
     if weights is not None and len(rows) and not weights[rows].any():
@@ -212,7 +201,6 @@ def facts_of(net, ds: Dataset, rows, o: Options, any_holdout: bool) -> dict:
         "dataset": {"path": ds.path, "sha256": ds.sha256} if ds.path else None,
         "scaling": scaling,
         "target_scaling": of_targets,
-        "target_written": ds.written,
         "config": config_of(net, ds, o),
     }
 

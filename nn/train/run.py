@@ -7,14 +7,14 @@ import math
 import signal
 import threading
 from collections.abc import Generator, Iterator, Mapping, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
-from concurrent.futures import TimeoutError as FutureTimeout
+from concurrent.futures import Future, ThreadPoolExecutor, wait
+from dataclasses import asdict
 
 import numpy as np
 
-from ..backends import Place
+from ..backends import Device
 from ..backends.engine import Engine
-from ..backends.member import EngineOfPlaces
+from ..backends.member import EngineOfDevices
 from ..cluster import ALONE, RankGroup
 from ..ds import Dataset
 from ..files.checkpoint import DECIDING, Checkpoint, RunFacts, State, data_digest
@@ -23,6 +23,7 @@ from ..utils import Stopped, StopRequest, log
 from ..watch.callbacks import Callback
 from .engines import Ask, Engines, Ranks, numbers_by_layers, stop_all
 from .member import Member, NotFinite
+from .options import Options
 from .rows import ReadValidation, TrainingRows, config_of
 from .search import SuccessiveHalving
 
@@ -32,10 +33,10 @@ POLL_SECONDS = 0.1
 class Run:
     """The training of some networks, an epoch of all at a time; each ends as if it were trained alone.
 
-    net: reads the data as the first member does. apart: what Network.apart yields, among which the networks are shared
-    out; None: a network alone, whose batches its ranks and GPUs share. halving: gives up the worse networks.
-    validation: rows that judge, which the caller has. about: what callbacks are told of the run beside the settings of
-    its first network.
+    net: reads the data as the first member does. options: what the networks share. validation: rows that judge, which
+    the caller has. apart: what Network.apart yields, among which the networks are shared out; None: a network alone,
+    whose batches its ranks and GPUs share. halving: gives up the worse networks. about: `layers` and `holdout` of the
+    run, where they are not those of the first network.
     """
 
     def __init__(
@@ -43,34 +44,36 @@ class Run:
         net: Network,
         members: Sequence[Member],
         ds: Dataset,
+        options: Options,
         callback: Callback,
         stop: StopRequest,
         checkpoint: Checkpoint,
         validation: Dataset | ReadValidation | None = None,
-        apart: tuple[RankGroup, Sequence[Place]] | None = None,
+        apart: tuple[RankGroup, Sequence[Device]] | None = None,
         halving: SuccessiveHalving | None = None,
         about: dict | None = None,
     ):
-        self.members, self.ds, self.callback, self.stop = list(members), ds, callback, stop
+        self.net, self.members, self.ds, self.options = net, list(members), ds, options
+        self.callback, self.stop = callback, stop
+        for number, member in enumerate(members):
+            member.number = number
         self.checkpoint, self._validation, self._halving = checkpoint, validation, halving
         self.epochs = max(member.options.epochs for member in members)
         if apart is None:
-            self.ranks, self.places, self.engine = Ranks(ALONE, 1, net.dtype), [], net.engine
+            self.ranks, self.devices, self.engine = Ranks(ALONE, 1, net.dtype), [], net.engine
             self.group, self.engines = self.engine.rank_group, None
         else:
-            self.group, self.places = apart
+            self.group, self.devices = apart
             self.ranks = Ranks(self.group, len(members), net.dtype)
             self.engine = self._engine_of(net)
             own = {number: members[number].net for number in self.ranks.own}
-            self.engines = Engines(net, own, self.places, members[0].options.batch_number)
+            self.engines = Engines(net, own, self.devices, members[0].options.batch_number)
         self._is_apart, self._about = apart is not None, about or {}
         self._agreed = stop if self.ranks.size == 1 else StopRequest()  # what the networks stop for
         self._shared: dict[tuple[Network, bool], TrainingRows] = {}  # by the reader, and whether they are of a refit
         self._steps: dict[int, Generator[Ask | None]] = {}
         self._waiting: dict[int, Ask] = {}  # for the next comparison
-        self.dropped: dict[int, NotFinite] = {}  # why the loss of a network is no number
-        self._told, self._told_of_refit, self._tells_refit = 0, 0, False
-        self.has_begun = False
+        self._told, self._tells_refit = [0, 0], False  # epochs, of the refit too
 
     # ---- before the first epoch
 
@@ -80,11 +83,10 @@ class Run:
             if self._is_apart:
                 member.net.compute_with(self.ranks.engine_of(number, self.engine, self.engines.get(number)))
             member.begin(self._rows_of, self._agreed, not self._is_apart)
-        self.has_begun = True
 
     def _engine_of(self, reader: Network) -> Engine:
-        """Return what loads the rows that networks share, for all places."""
-        return reader.engine if len(self.places) == 1 else EngineOfPlaces(reader.engine)
+        """Return what loads the rows that networks share, for all devices."""
+        return reader.engine if len(self.devices) == 1 else EngineOfDevices(reader.engine)
 
     def _rows_of(self, member: Member, refit: bool) -> TrainingRows:
         """Return the rows of a network, or of its refit, and tell it what they are; those of one reader are shared."""
@@ -92,8 +94,8 @@ class Run:
         rows = self._shared.get((reader, refit))
         if rows is None:
             is_shared = reader is not net
-            engine, given = self._engine_of(reader) if is_shared else net.engine, None if refit else self._validation
-            rows = TrainingRows(reader, self.ds, member.options, engine, given, refit, member.split)
+            engine = self._engine_of(reader) if is_shared else net.engine
+            rows = TrainingRows(reader, self.ds, member.options, engine, self._validation, refit, member.split)
             if is_shared:
                 self._shared[reader, refit] = rows
         net.describe(**{**rows.facts, "config": config_of(net, self.ds, member.options)})
@@ -122,8 +124,8 @@ class Run:
         self.stop.answered = True
         self._steps = {number: member.steps() for number, member in enumerate(self.members)}
         if self.is_resumed:
-            self._told = min(member.epochs_done for member in self.members)
-            self._told_of_refit = min(member.at.epoch if member.at.first else 0 for member in self.members)
+            refits = (member.at.epoch if member.at.first else 0 for member in self.members)
+            self._told = [min(member.epochs_done for member in self.members), min(refits)]
         self.callback.start(self.info())
         try:
             with ctrl_c_to(self.stop), ThreadPoolExecutor(1) as worker:
@@ -132,16 +134,14 @@ class Run:
             self._save()
             raise
         finally:
-            self._end()
-
-    def _end(self) -> None:
-        self.callback.close()
-        for member in self.members if self._is_apart else ():
-            member.net.compute_with(None)
-            if member.rows is not None:
-                member.rows.release()
-        self.engines = None
-        self.checkpoint.finish()
+            self.callback.close()
+            for member in self.members:
+                if self._is_apart:
+                    member.net.compute_with(None)
+                if member.rows is not None:
+                    member.rows.release()
+            self.engines = None
+            self.checkpoint.finish()
 
     def _train(self, worker: ThreadPoolExecutor) -> None:
         """Answer what the networks ask for, all of the same kind at a time, until none asks."""
@@ -186,7 +186,7 @@ class Run:
             except StopIteration:
                 pass
             except NotFinite as error:
-                self._drop(number, error)
+                self._drop(self.members[number], error)
             except Stopped as error:
                 stopped = error
             del self._steps[number]
@@ -199,7 +199,7 @@ class Run:
         they ask for."""
         asks: dict[int, Ask] = {}
         while self._waiting and not asks:
-            metrics = {number: member.chosen("val_metrics") for number, member in self.alive().items()}
+            metrics = {member.number: member.chosen("val_metrics") for member in self.alive()}
             for number in self._halving.compare(metrics):
                 self._waiting.pop(number, None)
                 if number in self._steps:
@@ -210,49 +210,45 @@ class Run:
             del self._waiting[number]
         return asks
 
-    def _drop(self, number: int, error: NotFinite) -> None:
+    def _drop(self, member: Member, error: NotFinite) -> None:
         """Go on without a network whose loss is no number. Raises its error if it was the last, or has rows of its
         own."""
-        self.dropped[number] = error
-        member = self.members[number]
+        member.failed = error
         if not self.alive() or member.split is not None:
             raise error
-        log.warning("network %d, seed %d, is left out: %s", number, member.net.seed, error)
+        log.warning("network %d, seed %d, is left out: %s", member.number, member.net.seed, error)
 
-    def left(self) -> dict[int, Member]:
+    def left(self) -> list[Member]:
         """Return the networks whose losses are numbers."""
-        return {number: member for number, member in enumerate(self.members) if number not in self.dropped}
+        return [member for member in self.members if member.failed is None]
 
-    def alive(self) -> dict[int, Member]:
+    def alive(self) -> list[Member]:
         """Return those that were not given up."""
         gone = self._halving.given_up if self._halving else ()
-        return {number: member for number, member in self.left().items() if number not in gone}
+        return [member for member in self.left() if member.number not in gone]
 
     # ---- one round
 
     def _answer(self, worker: ThreadPoolExecutor, what: str, asks: dict[int, Ask]) -> dict[int, object]:
         """Compute what the networks ask for, each rank its share; signals are answered here meanwhile."""
         own = self.ranks.owned(asks)
-        compute = self.engines.compute if self.engines else self._of_own_engine
-        running = worker.submit(compute, what, own)
-        while not self._is_answered(running, what, own):
+        if self.engines:
+            running = worker.submit(self.engines.compute, what, own)
+        else:  # a network alone: ranks and GPUs may share the batches of its engine
+            running = worker.submit(lambda: [ask.of(self.engine) for ask in own.values()])
+        while not self._is_answered(running, own):
             self._show(own)
         return self.ranks.answers(what, asks, running.result())
 
-    def _of_own_engine(self, _what: str, asks: Mapping[int, Ask]) -> list:
-        """Return what a network alone asks for, of its own engine, whose batches ranks and GPUs may share."""
-        return [ask.of(self.engine) for ask in asks.values()]
-
-    def _is_answered(self, running: Future, what: str, own: dict[int, Ask]) -> bool:
+    def _is_answered(self, running: Future, own: dict[int, Ask]) -> bool:
         """Wait a moment; return whether this rank and all others have computed their shares. A signal that one of them
         has had stops all."""
         if self.stop.signum is not None:
             stop_all(own)
-        try:
-            found = running.result(POLL_SECONDS)  # an error ends this rank, and so the others
-        except FutureTimeout:
-            found = None
-        is_answered, signum = self.ranks.tell(what, own, found, self.stop.signum)
+        is_done = bool(wait([running], POLL_SECONDS).done)
+        if is_done:
+            running.result()  # an error ends this rank, and so the others
+        is_answered, signum = self.ranks.tell(is_done, self.stop.signum)
         if signum is not None:
             self._agreed.request(signum)
             stop_all(own)
@@ -264,58 +260,53 @@ class Run:
         if done:
             rows = sum(len(ask.job.rows) for ask in asks.values())
             first = self.members[next(iter(asks))]
-            of_epoch, loss = first.epoch_rows(), sum(p.loss for p in progress) / done * first.rows.rows_by_weight
+            rows_by_weight = first.rows.count / first.rows.training.weight()  # turns a loss by rows into one by weights
+            of_epoch, loss = first.epoch_rows(), sum(p.loss for p in progress) / done * rows_by_weight
             self.callback.update(first.at.epoch + 1, done * of_epoch // rows, of_epoch, loss)
 
     # ---- after an epoch
 
     def _tell(self) -> None:
         """Tell of each epoch that all networks have done, or stopped before; save the states where that is due."""
-        left = self.left()
-        running = [left[number] for number in self._steps]
+        left, running = self.left(), [self.members[number] for number in self._steps]
         choosing = [member for member in running if not member.at.first]
-        done = min((m.epochs_done for m in choosing), default=max(m.epochs_done for m in left.values()))
-        is_new, epoch = done > self._told, done
-        if is_new:
-            seconds = {member: member.chosen("epoch_seconds") for member in left.values()}
-            self._tell_epochs(self._told, done, self.epochs, self.losses(self._told), seconds)
-            self._told = done
-        refits = [member for member in left.values() if member.at.first]
+        refits = [member for member in left if member.at.first]
+        is_new, epoch = self._tell_epochs(False, left, choosing)
         if refits and not choosing:
-            before, epoch = self._told_of_refit, self._tell_refit(refits, [m for m in running if m.at.first])
-            is_new = is_new or epoch > before
+            if not self._tells_refit:
+                self._tells_refit = True
+                self.callback.refit(max(member.last_epoch() for member in refits), refits[0].rows.count)
+            is_newer, epoch = self._tell_epochs(True, refits, running)
+            is_new = is_new or is_newer
         if is_new and self.checkpoint.path is not None:  # the rank that writes it decides
             is_last = all(member.is_over() for member in running)
             is_due = self.checkpoint.due(epoch, epoch if is_last else self.epochs)
             if self.ranks.group.gather(is_due)[0]:
                 self._save()
 
-    def _tell_refit(self, refits: Sequence[Member], running: Sequence[Member]) -> int:
-        """Tell of the epochs of the refit, and that it has begun; return how many all have done."""
-        epochs = max(member.last_epoch() for member in refits)
-        if not self._tells_refit:
-            self._tells_refit = True
-            self.callback.refit(epochs, refits[0].rows.count)
-        done = min((m.at.epoch for m in running), default=max(m.at.epoch for m in refits))
-        losses = {"loss": mean_of([m.at.losses[self._told_of_refit :] for m in refits]), "val_loss": None}
-        self._tell_epochs(self._told_of_refit, done, epochs, losses, {m: m.at.epoch_seconds for m in refits})
-        self._told_of_refit = max(done, self._told_of_refit)
-        return done
-
-    def _tell_epochs(
-        self, first: int, done: int, epochs: int, losses: dict, seconds: Mapping[Member, Sequence[float]]
-    ) -> None:
-        """Tell of the epochs from `first`, from 0, to `done`. losses: their means from `first` on; seconds: what each
-        network took for all."""
+    def _tell_epochs(self, refit: bool, members: Sequence[Member], running: Sequence[Member]) -> tuple[bool, int]:
+        """Tell of the new epochs, of the refit or of what comes before it, that networks have done; return (whether
+        there are any, how many are done in all). running: those that go on."""
+        each = {member: member.at.epoch_seconds if refit else member.chosen("epoch_seconds") for member in members}
+        done = min((len(each[member]) for member in running), default=max(map(len, each.values())))
+        first = self._told[refit]
+        if done <= first:
+            return False, done
+        epochs, losses = self.epochs, None if refit else self.losses(first)
+        if refit:
+            epochs = max(member.last_epoch() for member in members)
+            losses = {"loss": mean_of([member.at.losses[first:] for member in members]), "val_loss": None}
         for new, number in enumerate(range(first, done)):
-            there = [(own[number], member.batches) for member, own in seconds.items() if len(own) > number]
-            took, batches = max(own for own, _ in there), sum(count for _, count in there)
+            there = [(seconds[number], member.batches) for member, seconds in each.items() if len(seconds) > number]
+            took, batches = max(seconds for seconds, _ in there), sum(count for _, count in there)
             if "val_metric" in losses:
                 value, is_best = losses["val_metric"][new], len(self.members) == 1 and self.members[0].is_best
                 name = self.members[0].monitor.name
                 self.callback.judged(number + 1, name, math.nan if value is None else value, is_best)
             val_loss = losses["val_loss"] and losses["val_loss"][new]
             self.callback.epoch(number + 1, epochs, losses["loss"][new], val_loss, took, 1e6 * took / batches)
+        self._told[refit] = done
+        return True, done
 
     def _save(self) -> None:
         """Save the states as they are now, where the call asks for a checkpoint."""
@@ -323,8 +314,7 @@ class Run:
             return
         try:
             with self.ranks.telling():
-                left = self.left()
-                states = [left[n].state() if n in left else None for n in range(len(self.members))]
+                states = [None if member.failed else member.state() for member in self.members]
         except MemoryError as error:
             self.checkpoint.lose(error)
             return
@@ -333,19 +323,15 @@ class Run:
 
     # ---- metrics
 
-    def losses(self, first: int = 0, weights: Mapping[int, float] | None = None) -> dict:
+    def losses(self, first: int = 0, weights: Mapping[Member, float] | None = None) -> dict:
         """Return the means of the networks' losses, of each epoch from `first` on; those given up have no more.
 
-        weights: of some networks, by their numbers; None: 1 of all.
+        weights: of some networks; None: 1 of all.
         """
-        weights, alive = weights or dict.fromkeys(self.left(), 1.0), self.alive()
-        members = {number: self.members[number] for number in weights}
-        epochs = max(member.epochs_done for member in members.values())
-        each = [
-            lasting(member.losses(), member.best_epoch(), epochs if number in alive else 0, first)
-            for number, member in members.items()
-        ]
-        return mean_losses(each, list(weights.values()))
+        weights, alive = weights or dict.fromkeys(self.left(), 1.0), {*self.alive()}
+        epochs = max(member.epochs_done for member in weights)
+        each = [(own.losses(), own.best_epoch(), epochs if own in alive else 0) for own in weights]
+        return mean_losses(each, list(weights.values()), first)
 
     def threads(self) -> int:
         threads, batch = self.members[0].threads, self.members[0].options.batch_number
@@ -355,23 +341,35 @@ class Run:
 
     def info(self) -> dict:
         """Return the settings of the run: see Callback.start."""
-        first = self.members[0]
-        info = {**first.info(), "networks": len(self.members), **self._about, "resumed": self._resumed()}
-        if not self._is_apart:
-            return info
-        lines = [pack.describe() for pack in self.engines.packs]
+        net, first, rows = self.net, self.members[0], self.members[0].rows
+        lines = [pack.describe() for pack in self.engines.packs] if self.engines else []
         shared = "".join(lines)
         if len(lines) > 1 or self.ranks.size > 1:  # how many architectures there are, shared out among what
-            count, kinds = len(self.members), len(numbers_by_layers({n: m.net for n, m in enumerate(self.members)}))
-            shares = {"ranks": self.ranks.size, "devices": len(self.places)}
+            count, kinds = len(self.members), len(numbers_by_layers({m.number: m.net for m in self.members}))
+            shares = {"ranks": self.ranks.size, "devices": len(self.devices)}
             shared = f"{count} networks" + (f" of {kinds} architectures" if kinds > 1 else "")
             shared += "".join(f" on {n} {what}" for what, n in shares.items() if n > 1)
+        layers = self._about.get("layers", net.spec)
         return {
-            **info,
+            **asdict(self.options),
+            "backend": self.engine.describe(),
             "threads": self.threads(),
+            "dtype": net.dtype,
+            "seed": net.seed,
+            "networks": len(self.members),
             "parameters": sum(member.net.parameter_count for member in self.members),
-            "layers": f"{shared}: {info['layers']}",
+            "loss": net.loss,
+            "rows": rows.count,
+            "holdout": rows.holdout_count,
+            "validation": first.validation_count,
+            "monitor": first.monitor.name if first.monitor else None,
+            "inputs": net.inputs,
+            "encoding": first.net.encoding,
+            "batches": first.batches,
             "routes": lambda: [*lines, *self.engine.routes(first.options.batch_number)],
+            **self._about,
+            "layers": f"{shared}: {layers}" if shared else layers,
+            "resumed": self._resumed(),
         }
 
     def _resumed(self) -> dict | None:
@@ -379,25 +377,26 @@ class Run:
         if not self.is_resumed:
             return None
         first, losses = self.members[0], self.losses()
-        each = [member.chosen("epoch_seconds")[: self._told] for member in self.members]
+        each = [member.chosen("epoch_seconds")[: self._told[0]] for member in self.members]
         seconds = [max(took) for took in zip(*each, strict=True)]
-        done = zip(losses["loss"], losses["val_loss"] or [None] * self._told, seconds, strict=False)
+        done = zip(losses["loss"], losses["val_loss"] or [None] * self._told[0], seconds, strict=False)
         metrics = [math.nan if value is None else value for value in losses.get("val_metric", [])]
-        at = {"file": self.checkpoint.source, "epoch": first.at.epoch if first.at.first else self._told}
+        at = {"file": self.checkpoint.source, "epoch": first.at.epoch if first.at.first else self._told[0]}
         return {**at, "row": first.at.row, "done": list(done), "metrics": metrics}
 
 
-def lasting(losses: dict, best_epoch: int | None, epochs: int, first: int = 0) -> dict:
-    """Return the losses of a network from epoch `first` to `epochs`: after its last one those of the epoch it keeps."""
-    return {
-        name: values and values[first:] + [values[(best_epoch or 0) - 1]] * (epochs - max(len(values), first))
-        for name, values in losses.items()
-    }
+def mean_losses(each: Sequence[tuple[dict, int | None, int]], weights: Sequence[float], first: int = 0) -> dict:
+    """Return the weighted means of networks' losses, of each epoch from `first` on.
 
-
-def mean_losses(each: Sequence[dict], weights: Sequence[float]) -> dict:
-    """Return the weighted means of networks' losses, of each epoch."""
-    return {name: None if each[0][name] is None else mean_of([own[name] for own in each], weights) for name in each[0]}
+    each: (losses, best epoch, epochs) of a network; after its last one, up to `epochs`, count those of the one it
+    keeps.
+    """
+    lasting: dict[str, list] = {name: [] for name in each[0][0]}
+    for losses, best_epoch, epochs in each:
+        for name, values in losses.items():
+            kept = values and [values[(best_epoch or 0) - 1]]
+            lasting[name].append(values and values[first:] + kept * (epochs - max(len(values), first)))
+    return {name: None if lists[0] is None else mean_of(lists, weights) for name, lists in lasting.items()}
 
 
 def mean_of(lists: Sequence[Sequence[float | None]], weights: Sequence[float] | None = None) -> list[float | None]:

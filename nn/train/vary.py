@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from ..core.random import STREAM_VARY, uniform
 from ..nn_aux import OPTIMIZERS
-from ..settings.flags import BY_NAME
+from ..settings.flags import BY_NAME, DEFAULTS
 from ..settings.values import SHARE, Value
 from ..utils import UsageError, closest, listed
 
@@ -16,28 +16,12 @@ DIGITS = 4  # of a number that is drawn: it is printed as it is trained with
 DROPOUT_DECIMALS = 3
 
 
-@dataclass(frozen=True)
-class Setting:
-    """A setting that may be varied: whether it has a range, and on which scale that is drawn."""
-
-    has_range: bool = True
-    log: bool = False  # a range above 0 is drawn on a logarithmic scale
-
-
-SETTINGS = {  # by name; the place of a name decides the random numbers that it is drawn from
-    "learning_rate": Setting(log=True),
-    "weight_decay": Setting(log=True),
-    "momentum": Setting(),
-    "batch_number": Setting(log=True),
-    "epochs": Setting(),
-    "optimizer": Setting(has_range=False),
-    "schedule": Setting(has_range=False),
-    "dropout": Setting(),
-    "hidden": Setting(has_range=False),
-    "number_embedding": Setting(has_range=False),
-}
-
-
+SETTINGS = (  # that may be varied; the place of a name decides the random numbers that it is drawn from
+    "learning_rate", "weight_decay", "momentum", "batch_number", "epochs", "optimizer", "schedule", "dropout", "hidden",
+    "number_embedding",
+)  # fmt: skip
+WITHOUT_RANGE = ("optimizer", "schedule", "hidden", "number_embedding")
+LOGARITHMIC = ("learning_rate", "weight_decay", "batch_number")  # the scale of a range above 0
 _HIDDEN = re.compile(r"[1-9][0-9]*(:[a-z]+)?(-[1-9][0-9]*(:[a-z]+)?)*")
 _OF_LAYERS = {  # settings that are no Options
     "dropout": SHARE,
@@ -93,34 +77,30 @@ class Variation:
                 raise UsageError(f"--vary {item.strip()}: expected NAME=LOW..HIGH or NAME=A|B")
             if name not in SETTINGS:
                 close = closest(name, SETTINGS)
-                cure = f"did you mean {close}?" if close else f"choose from {listed(list(SETTINGS))}"
+                cure = f"did you mean {close}?" if close else f"choose from {listed(SETTINGS)}"
                 raise UsageError(f"--vary {item.strip()}: no such setting; {cure}")
             if name in found:
                 raise UsageError(f"--vary {text}: {name} stands there twice; leave one out")
             found[name] = _values(item.strip(), name, values)
         return cls(text, found)
 
-    def draw(self, seed: int) -> dict:
-        """Return a network's settings; each depends on its own range or choice and the seed alone."""
-        places = list(SETTINGS)
-        return {name: of.at(uniform(1, seed, STREAM_VARY + places.index(name))[0]) for name, of in self.of.items()}
+    def draw(self, seed: int, optimizer: str = DEFAULTS["optimizer"]) -> dict:
+        """Return a network's settings; each depends on its own range or choice and the seed alone. optimizer: that of
+        networks where it is not varied; one that takes no momentum has none."""
+        drawn = {name: of.at(uniform(1, seed, STREAM_VARY + SETTINGS.index(name))[0]) for name, of in self.of.items()}
+        if not OPTIMIZERS[drawn.get("optimizer", optimizer)].takes_momentum:
+            drawn.pop("momentum", None)
+        return drawn
 
-    def options(self, drawn: dict, optimizer: str) -> dict:
-        """Return those of the drawn settings that are Options. optimizer: that of networks where it is not varied."""
-        own = {name: value for name, value in drawn.items() if name not in _OF_LAYERS}
-        if not OPTIMIZERS[own.get("optimizer", optimizer)].takes_momentum:
-            own.pop("momentum", None)
-        return own
+    def options(self, drawn: dict) -> dict:
+        """Return those of the drawn settings that are Options."""
+        return {name: value for name, value in drawn.items() if name not in _OF_LAYERS}
 
-    def settings(self, drawn: dict, own: dict) -> dict:
-        """Return the drawn settings that are used, in the order of --vary. own: what `options` made of them."""
-        return {name: drawn[name] for name in self.of if name in own or name in _OF_LAYERS}
-
-    def check(self, given: dict, optimizer: str, layers: str) -> None:
+    def check(self, settings: dict, optimizer: str, layers: str) -> None:
         """Raise UsageError for what goes neither with the flags that are given nor with the layers."""
         for name in self.of:
-            if name != "epochs" and given.get(name):  # epochs always have a value
-                raise UsageError(f"--vary {name}: --{name} {given[name]} is given too; leave one out")
+            if name != "epochs" and settings.get(name):  # epochs always have a value
+                raise UsageError(f"--vary {name}: --{name} {settings[name]} is given too; leave one out")
         optimizers = self.of["optimizer"].values if "optimizer" in self.of else (optimizer,)
         if "momentum" in self.of and not any(OPTIMIZERS[name].takes_momentum for name in optimizers):
             takers = " or ".join(name for name, known in OPTIMIZERS.items() if known.takes_momentum)
@@ -132,14 +112,14 @@ class Variation:
 def _values(item: str, name: str, text: str) -> Range | Choice:
     """Return what stands behind NAME=. Raises UsageError."""
     low, dots, high = text.partition("..")
-    if dots and not SETTINGS[name].has_range:
+    if dots and name in WITHOUT_RANGE:
         raise UsageError(f"--vary {item}: {name} has no range; expected {name}=A|B")
     if not dots:
         return Choice(tuple(_value(item, name, one.strip()) for one in text.split("|")))
     ends = [_value(item, name, end.strip()) for end in (low, high)]
     if not ends[0] < ends[1]:
         raise UsageError(f"--vary {item}: expected the lower bound first, then a higher one")
-    return Range(*ends, log=SETTINGS[name].log and ends[0] > 0)
+    return Range(*ends, log=name in LOGARITHMIC and ends[0] > 0)
 
 
 def _value(item: str, name: str, text: str):

@@ -8,6 +8,6 @@
 
 Nothing that watches changes a number that is trained.
 
-Imports: utils, nn_aux, layers, data (names without secrets), backends (TimedStep). Imported by:
+Imports: utils, nn_aux, layers, backends (TimedStep). Imported by:
 train, terminal, study, commands.
 """

@@ -40,9 +40,7 @@ class Observers:
             check_writable(flags.trace)
         self._trace = trace.Trace() if flags.trace is not None else None
         if self._trace:
-            from ..data.source import without_secrets
-
-            self._trace.span("reading", "reading", *reading, file=without_secrets(flags.dataset))
+            self._trace.span("reading", "reading", *reading, file=flags.dataset)
             self._callbacks.append(self._trace)
         if flags.logdir is not None:
             from .tensorboard import TensorBoard

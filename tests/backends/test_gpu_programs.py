@@ -86,7 +86,7 @@ class Library:
         return layer.kind == "avgpool"
 
     def __getattr__(self, name):
-        return lambda node: lambda runner, rows: None
+        return lambda *_: lambda runner, rows: None
 
 
 @pytest.mark.parametrize(
@@ -95,7 +95,7 @@ class Library:
         ("30,1", None, ["1: forward last_layer; backward narrow_backward_parameters"]),
         ("30,60,17", None, ["60: forward dense_forward; backward dense_backward_parameters",
                             "17: forward dense_forward; backward dense_backward_input, dense_backward_parameters"]),
-        ("200,300,1", Library(), ["300: forward cuBLAS gemm, dense_finish; backward cuBLAS gemm, dense_backward_bias",
+        ("200,300,1", Library(), ["300: forward cuBLAS gemm, output_finish; backward cuBLAS gemm, dense_backward_bias",
                                   "1: forward last_layer; backward narrow_backward_parameters"]),
         ("1x9x9,conv4k3,flatten,17", None, ["conv4k3: forward direct_forward; backward direct_backward_parameters",
                                             "17: forward dense_forward; backward "
@@ -106,7 +106,7 @@ class Library:
             "1: forward last_layer; backward narrow_backward_parameters"]),
         ("8x60x60,conv70k3,conv2k5,avgpool2s1,1", Library(), [
             "conv70k3: forward conv_forward; backward direct_backward_parameters",
-            "conv2k5: forward cuDNN convolution, conv_finish; backward cuDNN convolution, "
+            "conv2k5: forward cuDNN convolution, output_finish; backward cuDNN convolution, "
             "conv_backward_parameters, input_finish",
             "avgpool2s1: forward cuDNN pooling; backward avgpool_backward",
             "1: forward last_layer; backward narrow_backward_parameters"]),

@@ -124,8 +124,7 @@ def test_a_bucket_is_sent_after_all_its_gradients(spec, bucket, monkeypatch):
     for index, phase in enumerate(built.phases):
         for op in phase:
             if op.step[0] == "backward":
-                places = [buffer.at for buffer in op.writes if buffer.array == "gradients"]
-                writes.setdefault(index, []).extend(places)
+                writes.setdefault(index, []).extend([op.arguments[0].at] if op.gives_gradients else [])
     begin, ends = 0, []
     for _, values in built.sent:
         ends.append(begin + values)
@@ -329,7 +328,7 @@ def devices(hosts, there, gpus=()):
     seen, results = threading.local(), [None] * len(hosts)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("nn.backends.cuda.device.device_count", lambda: len(seen.there))
-        patch.setattr("nn.backends.cuda.device.place_of", lambda number: seen.there[number])
+        patch.setattr("nn.backends.cuda.device.address_of", lambda number: seen.there[number])
         patch.setattr("platform.node", lambda: seen.host)
 
         def run(rank_group):

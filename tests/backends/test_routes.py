@@ -29,8 +29,8 @@ def test_a_single_output_is_narrow_and_a_wide_layer_a_product():
     assert wide.startswith("product, ") and narrow == "narrow"
 
 
-def test_small_products_are_shared_out_by_tiles():
-    assert routes("16,48,48,1", 8, backend="omp", threads=1)[1].startswith("product, shared tiles, ")
+def test_small_products_are_read_in_place():
+    assert routes("16,48,48,1", 8, backend="omp", threads=1)[1].startswith("product, in place, ")
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float64"])

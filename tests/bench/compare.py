@@ -1,4 +1,4 @@
-"""Cases on several sides in one run: each side in a process of its own, taking turns.
+"""Cases on several sides in one run: each side in a process of its own, started in its checkout, taking turns.
 
 Turns keep the comparison fair where the machine's speed changes under way: a ratio is the median over rounds
 of what two sides took in the same round. `best` compares the fastest turns, which others disturb least.
@@ -15,10 +15,15 @@ from pathlib import Path
 
 import numpy as np
 
-from nn.utils import UsageError
+from nn.study.bench import Product, named, select
+from nn.utils import UsageError, processor_name, say
+
+from .growth import ROWS, WIDTHS, rows_case, width_case
+from .sides import PEERS
 
 ROOT = Path(__file__).resolve().parents[2]
 CODE = Path(__file__).with_name("one_side.py").read_text()
+CASES = {case.name: case for case in [*select(), *map(width_case, WIDTHS), *map(rows_case, ROWS)]}
 TURN_SECONDS = 0.1
 REST_SECONDS = 0.02  # for the spinning threads of the side before to fall asleep
 LEAST_ROUNDS, MOST_ROUNDS = 3, 15
@@ -30,9 +35,9 @@ class Side:
     """A library, or the build of a checkout, in a process of its own; one_side.py has the questions."""
 
     def __init__(
-        self, name: str, threads: int, checkout: Path = ROOT, turn_seconds: float = TURN_SECONDS, backend: str = "omp"
+        self, name: str, checkout: Path, threads: int, turn_seconds: float, backend: str, called: str | None = None
     ):
-        self.name, self.checkout = name, checkout
+        self.name, self.checkout = called or name, checkout
         self._process = subprocess.Popen(
             [sys.executable, "-c", CODE, name, str(turn_seconds), str(threads), backend],
             cwd=checkout,
@@ -78,10 +83,11 @@ def take_turns(sides: list[Side], rounds: int, seconds: float | None = None) -> 
     return taken
 
 
-def compare(case, nn: Side, peers: list[Side], seconds: float) -> dict:
-    """Measure a case on all sides for about `seconds`; returns figures of `nn`, and of each peer with its ratio."""
+def compare(case, nn: Side, peers: list[Side], seconds: float | None, rounds: int = MOST_ROUNDS) -> dict:
+    """Measure a case on all sides for about `seconds`, or all rounds; returns figures of `nn`, and of each peer with
+    its ratio: how many times the time of nn it takes."""
     started = {side: facts for side in (nn, *peers) if (facts := side.ask(f"start {case.name}")) is not None}
-    taken = take_turns(list(started), MOST_ROUNDS, seconds)
+    taken = take_turns(list(started), rounds, seconds)
     ours = taken[nn.name]
     sides = {
         side.name: {
@@ -89,7 +95,7 @@ def compare(case, nn: Side, peers: list[Side], seconds: float) -> dict:
             "ratio": float(np.median(np.divide(taken[side.name], ours))),
             "best_us": 1e6 * min(taken[side.name]),
             "best_ratio": min(taken[side.name]) / min(ours),
-            "error": facts["error"],
+            "error": facts.get("error"),
         }
         for side, facts in started.items()
     }
@@ -103,3 +109,50 @@ def compare(case, nn: Side, peers: list[Side], seconds: float) -> dict:
         **{name: started[nn].get(name) for name in ("threads", "bytes", "needed_bytes")},
         "peers": sides,
     }
+
+
+def measure(
+    names: list[str], *, against: str = "", peers: list[str] = (), threads: int, backend: str = "omp",
+    seconds: float | None = None, rounds: int | None = None, turn_seconds: float = TURN_SECONDS,
+) -> dict:  # fmt: skip
+    """Time the cases whose names begin so (all without names) with nn and its peers: libraries, or the build of another
+    checkout. rounds: in place of seconds."""
+    if against and not (Path(against) / "tests" / "bench").is_dir():
+        raise UsageError(f"--against {against}: not a checkout of nn with its tests; expected tests/bench in it")
+    unknown = [name for name in peers if name not in PEERS]
+    if unknown:
+        raise UsageError(f"--peers {unknown[0]}: there are {', '.join(PEERS)}")
+    more = threads, turn_seconds, backend
+    nn = Side("build" if against else "nn", ROOT, *more, called="nn")
+    others = [Side("build", Path(against).resolve(), *more, called="old")] if against else []
+    others += [Side(name, ROOT, *more) for name in peers if not against]
+    try:
+        missing = [side.name for side in others if side.version is None]
+        if missing:
+            say(f"bench: not installed, left out: {', '.join(missing)}")
+        others = [side for side in others if side.version is not None]
+        known = others[0].ask("cases") if against else [*CASES]
+        usual = CASES if against or names else [case.name for case in select()]  # growth's take long
+        chosen, results = [CASES[name] for name in named(names, usual)], []
+        for case in chosen:
+            if case.name not in known:
+                say(f"bench: {case.name}: not in {against}, left out")
+            elif backend == "omp" or not isinstance(case, Product):  # a product is computed on the processor only
+                results.append(compare(case, nn, others, None if rounds else seconds, rounds or MOST_ROUNDS))
+                told = ", ".join(f"{name} {peer['ratio']:.3f}" for name, peer in results[-1]["peers"].items())
+                say(f"bench: {case.name}: {told}")
+        facts = {"processor": processor_name(), "threads": threads, "backend": backend, "against": against}
+        versions = {side.name: side.version for side in (nn, *others)}
+        return {**facts, "versions": versions, "results": results, "geometric_means": geometric_means(results)}
+    finally:
+        for side in (nn, *others):
+            side.close()
+
+
+def geometric_means(results: list[dict]) -> dict[str, list[float]]:
+    """Return the means of ratios, and of those of the shortest turns, by peer."""
+    ratios = {}
+    for result in results:
+        for name, peer in result["peers"].items():
+            ratios.setdefault(name, []).append([peer["ratio"], peer["best_ratio"]])
+    return {name: np.exp(np.log(each).mean(axis=0)).tolist() for name, each in ratios.items()}

@@ -11,7 +11,7 @@ import os
 import sys
 import time
 
-from tests.bench.__main__ import select
+from nn.study.bench import select
 from tests.bench.growth import ROWS, WIDTHS, rows_case, width_case
 
 SIDE, TURN_SECONDS, THREADS, BACKEND = sys.argv[1], float(sys.argv[2]), int(sys.argv[3]), sys.argv[4]

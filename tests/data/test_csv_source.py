@@ -118,7 +118,7 @@ def test_the_digest_is_that_of_the_file(write, rows, packed):
 @pytest.mark.parametrize("fields, reads", [
     (["1"] * 95 + ["x"] * 5, "number"), (["1"] * 94 + ["x"] * 6, "text"), (["2024-01-02"] * 95 + ["x"] * 5, "date"),
     (["2024-01-02"] * 94 + ["x"] * 6, "text"), (["NA"] * 99 + ["7"], "number"), (["NA"] * 9, "text"),
-    (["1"] * 2000 + ["x"] * 90, "number"), (["1"] * 2000 + ["x"] * 2000, "text"),
+    (["1"] * 2000 + ["x"] * 90, "number"), (["007", "1.10"] * 1000 + ["x"] * 2000, "text"),
     (["x"] * 1000 + ["1"] * 99000, "number"),
     (["2024-01-02"] * 2000 + ["x"] * 2000, "text"), (["x"] * 1000 + ["2024-01-02"] * 99000, "date"),
     (["NA"] * 2000 + ["word"] * 50, "text"), (["NA"] * 2000 + ["2024-01-02"] * 50, "date"),
@@ -135,12 +135,6 @@ def test_a_column_is_what_most_of_its_fields_are(write, fields, reads):
             == fields.count("x")
             == np.isnan(column.values).sum() - (fields.count("NA"))
         )
-
-
-def test_numbers_that_turn_out_to_be_text_have_the_words_of_the_file(write):
-    rows = ["007,1.10"] * 2000 + ["x,1.1"] * 2000
-    table = read_csv(write("a,b\n" + "\n".join(rows)), reads={0: None, 1: "text"})
-    assert table.columns[0].words == ["007", "x"] and table.columns[1].words == ["1.10", "1.1"]
 
 
 def test_a_choice_holds_whatever_the_fields_are(write):
@@ -209,26 +203,9 @@ def test_of_very_many_odd_words_the_first_are_told_apart(write, monkeypatch):
 # ---------------------------------------------------------------- any text
 
 
-@examples(30)
-@given(
-    st.lists(st.lists(st.floats(-1e30, 1e30), min_size=3, max_size=3), min_size=1, max_size=40),
-    st.integers(1, 50),
-)
-def test_a_table_reads_the_same_however_it_falls_into_blocks(tmp_path_factory, rows, block):
-    path = tmp_path_factory.mktemp("blocks") / "data.csv"
-    path.write_text("a,b,c\n" + "".join(",".join(map(repr, row)) + "\n" for row in rows))
-    wanted = Wanted(dict.fromkeys(range(3), "number"), frozenset({2}), dtype="float64")
-    reader = CsvReader(read_head(str(path)), wanted, rows=3)
-    reader.read_blocks(read_blocks(path, size=block))
-    columns = reader.taken().columns
-    np.testing.assert_array_equal(np.stack([columns[place].values for place in range(3)], 1), rows)
-    assert [columns[place].low for place in range(3)] == np.min(rows, axis=0).tolist()
-    assert [columns[place].high for place in range(3)] == np.max(rows, axis=0).tolist()
-
-
 def read_texts(path, names, separator, block, reads, missing):
     head = Head(str(path), names, [], 2, separator)
-    reader = CsvReader(head, Wanted(reads, raw=frozenset({2}), missing=missing))
+    reader = CsvReader(head, Wanted(reads, raw=frozenset({2}), exact=frozenset({1}), missing=missing))
     reader.read_blocks(read_blocks(path, size=block))
     return reader.taken().columns
 
@@ -254,7 +231,10 @@ def test_what_pythons_writer_writes_reads_as_it_was(tmp_path_factory, rows, sepa
         texts = [row[place] for row in expected]
         values = [None if text in GAPS else number_in(text) for text in texts]
         with np.errstate(over="ignore"):
-            np.testing.assert_array_equal(column.values, np.float32([math.nan if v is None else v for v in values]))
+            numbers = np.array([math.nan if v is None else v for v in values], np.float64 if place == 1 else np.float32)
+        np.testing.assert_array_equal(column.values, numbers)
+        if known := [value for value in values if value is not None]:
+            assert (column.low, column.high) == (min(known), max(known))
         odd = [text for text, value in zip(texts, values, strict=True) if value is None and text not in GAPS]
         assert {word: (found.rows, found.first) for word, found in column.odd.items()} == {
             word: (odd.count(word), texts.index(word)) for word in odd
@@ -266,7 +246,7 @@ PLAIN = st.from_regex(r"[a-z,;:.-][a-z0-9,.\u00e9-]{0,9}", fullmatch=True)
 WORDS = st.one_of(PLAIN, st.floats(allow_nan=False).map(repr), QUOTED)
 
 
-@examples(200)
+@examples(80)
 @given(st.lists(st.lists(WORDS, min_size=3, max_size=3), min_size=1, max_size=20), st.data(), st.integers(1, 64))
 def test_blanks_between_fields_are_one_separator_however_many(tmp_path_factory, rows, data, block):
     path, gap = tmp_path_factory.mktemp("blanks") / "data.txt", st.text(" \t", min_size=1, max_size=4)

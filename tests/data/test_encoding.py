@@ -8,12 +8,14 @@ import pytest
 from nn.data.column import Column
 from nn.data.dataset import TableRows
 from nn.data.encoding import (
+    PARTS,
     SAMPLE,
     CategoryEncoder,
     DateEncoder,
     Encoding,
     NumberEncoder,
     NumberStatistics,
+    part,
     statistics_of,
 )
 from nn.data.kinds import ONE_HOT, RARE, Kind, decide, kind_of
@@ -49,9 +51,11 @@ def kinds_of(rows: TableRows) -> list[Kind]:
     return [kind_of(column, None, f"column {i}") for i, column in enumerate(rows.columns)]
 
 
-def fitted(scaling="standardization", **columns) -> tuple[Encoding, TableRows]:
+def fitted(scaling="standardization", embedding=None, **columns) -> tuple[Encoding, TableRows]:
     rows = rows_of(**columns)
-    return Encoding.fit(statistics_of(rows, kinds_of(rows)), kinds_of(rows), scaling, names=list(columns)), rows
+    found = statistics_of(rows, kinds_of(rows))
+    embedding = embedding and number_embedding_value(embedding)
+    return Encoding.fit(found, kinds_of(rows), scaling, embedding, names=list(columns)), rows
 
 
 def test_numbers_are_standardised_and_one_value_becomes_0():
@@ -162,31 +166,6 @@ def test_waves_come_back_from_their_description_which_is_as_before_without_any()
     assert Encoding.from_dict(described, None) == encoding
 
 
-@pytest.mark.parametrize(
-    "change",
-    [
-        {"waves": -1}, {"waves": 257}, {"waves": 10**30}, {"waves": 1.0}, {"waves": "3"}, {"waves": True},
-        {"waves": None}, {"deviation": 0}, {"deviation": -1.0}, {"deviation": "1"}, {"deviation": float("nan")},
-        {"deviation": float("inf")},
-    ],
-)  # fmt: skip
-def test_damaged_waves_are_refused(change):
-    described = Encoding((NumberEncoder(0.0, 1.0, 0.0, waves=7),)).to_dict()
-    described["columns"][0] |= change
-    with pytest.raises((DataError, UsageError), match="damaged encoding|input column 1"):
-        parse("1,1", columns=Encoding.from_dict(described, None).columns)
-
-
-@pytest.mark.parametrize("plain", [1.5, "yes", None, {}])
-def test_only_numbers_can_be_plain(plain):
-    described = Encoding((NumberEncoder(0.0, 1.0, 0.0),), plain=True).to_dict()
-    assert Encoding.from_dict(described, None).plain
-    text = Encoding((CategoryEncoder(["x"], False, 0),)).to_dict() | {"plain": True}
-    for damaged in (described | {"plain": plain}, text):
-        with pytest.raises(DataError, match="damaged encoding"):
-            Encoding.from_dict(damaged, None)
-
-
 def test_few_values_have_an_input_each_and_rare_ones_share_one():
     encoding, rows = fitted(a=["x"] * 30 + ["y"] * RARE + ["z"] * (RARE - 1))
     (column,) = encoding.columns
@@ -252,6 +231,64 @@ def test_a_date_becomes_a_trend_and_the_cycles_that_vary():
     assert DateEncoder.fit(NumberStatistics(hours.astype(np.int64).astype(np.float64), True)).cycles == ["day"]
 
 
+@pytest.mark.parametrize("when, month, monthday, weekday, hour", [
+    ("1970-01-01T00:00:00", 1, 1, 3, 0),
+    ("1969-12-31T23:59:59", 12, 31, 2, 24 - 1 / 3600),
+    ("1900-02-28T06:00:00", 2, 28, 2, 6),  # 1900 was no leap year
+    ("1900-03-01T00:00:00", 3, 1, 3, 0),
+    ("2000-02-29T12:30:00", 2, 29, 1, 12.5),  # 2000 was one
+    ("2024-02-29T00:00:00", 2, 29, 3, 0),
+    ("2023-03-01T00:00:00", 3, 1, 2, 0),
+    ("2024-12-31T23:00:00", 12, 31, 1, 23),
+    ("2025-01-01T00:00:00", 1, 1, 2, 0),
+    ("1582-10-04T00:00:00", 10, 4, 0, 0),  # in the calendar of today
+])  # fmt: skip
+def test_the_parts_of_a_date(when, month, monthday, weekday, hour):
+    seconds = np.array([np.datetime64(when, "s").astype(np.float64)])
+    found = [part(seconds, name)[0] for name in ("month", "monthday", "weekday", "hour")]
+    assert found == pytest.approx([month, monthday, weekday, hour], abs=1e-9)
+
+
+def test_months_and_their_days_are_those_of_numpy():
+    days = np.arange(-1_000_000, 3_000_000, 17)  # from before the year 0
+    months = days.astype("datetime64[D]").astype("datetime64[M]")
+    assert (part(86_400.0 * days, "month") == months.astype(np.int64) % 12 + 1).all()
+    monthdays = days - months.astype("datetime64[D]").astype(np.int64) + 1
+    assert (part(86_400.0 * days + 86_399, "monthday") == monthdays).all()
+
+
+def test_beside_waves_a_date_has_its_parts_that_vary():
+    days = np.arange("2021-01-01", "2022-01-01", dtype="datetime64[D]").astype("datetime64[s]")
+    days[7] = np.datetime64("NaT")
+    encoding, rows = fitted(embedding="waves3:0.5", when=days)
+    (encoder,) = encoding.encoders
+    assert encoder.parts == ["month", "monthday", "weekday"] and encoder.cycles == ["year", "week"]
+    assert encoding.by_kind() == {"date": ["when (trend, year, week, month, monthday, weekday, 3 waves)"]}
+    assert [column.waves for column in encoding.columns] == [3, 0, 0, 0, 0, 3, 3, 3]
+    found = encoding.apply(rows, "float64")["numbers"]
+    shift, scale = np.transpose([PARTS[name] for name in encoder.parts])
+    np.testing.assert_allclose(found[31, 5:] * scale + shift, [2, 1, 0])  # 1 February was a Monday
+    assert np.isnan(found[7, 0]) and (found[7, 1:] == 0).all()
+    assert Encoding.from_dict(encoding.to_dict(), encoding.names) == encoding
+    months = np.arange("2001-01", "2003-01", dtype="datetime64[M]").astype("datetime64[s]")
+    assert fitted(embedding="waves3", when=months)[0].encoders[0].parts == ["month", "weekday"]
+    assert fitted(embedding="waves3", when=months[[0, 5] * 9])[0].encoders[0].parts == []  # two values are no axis
+
+
+def test_a_date_has_pieces_where_they_are_asked_for_and_nothing_else_without():
+    days = np.arange("2021-01-01", "2021-04-11", dtype="datetime64[D]").astype("datetime64[s]")
+    (encoder,) = fitted(embedding="pieces4", when=days)[0].encoders
+    assert len(encoder.edges) == 5 and not encoder.parts and len(encoder.inputs()[0].edges) == 5
+    for embedding in (None, "linear"):
+        encoding, _ = fitted(embedding=embedding, when=days)
+        (described,) = encoding.to_dict()["columns"]  # as models of earlier versions have it
+        assert list(described) == ["kind", "shift", "scale", "cycles", "unknown_share"]
+        assert Encoding.from_dict(encoding.to_dict(), encoding.names) == encoding
+    for damaged in ({"parts": ["year"]}, {"parts": "month"}, {"edges": [None]}, {"waves": 1.5}):
+        with pytest.raises(DataError, match="damaged"):
+            Encoding.from_dict({"columns": [described | damaged], "places": [0]}, None)
+
+
 def test_an_encoding_comes_back_from_its_description():
     encoding, _ = fitted(
         a=[1.0, NAN] * 10, b=["x", None] * 10, c=["yes", "no"] * 10,
@@ -263,18 +300,37 @@ def test_an_encoding_comes_back_from_its_description():
     assert encoding.apply(rows, "float32")["numbers"][:, 0].tolist() == [1, 0, 1, 0]
 
 
+NUMBER = {"kind": "number", "shift": 0.0, "scale": 1.0, "median": 0.0}
+WAVES = NUMBER | {"waves": 7, "deviation": 1.0}
+WRITTEN = NUMBER | {"kind": "written number", "way": "1,234.5", "before": "$"}
+ORDERED = NUMBER | {"kind": "ordered", "order": ["low", "high"]}
+
+
 @pytest.mark.parametrize(
-    "change",
+    "column, name, values",
     [
-        {"kind": "nothing"}, {"shift": "1"}, {"scale": float("inf")}, {"more": 1}, {"median": None},
+        (NUMBER, "kind", ["nothing"]), (NUMBER, "shift", ["1"]), (NUMBER, "scale", [np.inf]), (NUMBER, "more", [1]),
+        (NUMBER, "median", [None]), (NUMBER, "written", [{"way": "1,234.5"}]),
+        (WAVES, "waves", [-1, 257, 10**30, 1.0, "3", True, None]), (WAVES, "deviation", [0, -1.0, "1", NAN, np.inf]),
+        (WRITTEN, "way", ["1-2"]), (WRITTEN, "before", [3]), (WRITTEN, "kind", ["yes/no"]),
+        (ORDERED, "order", ["abc", ["low"], ["low", "low"], ["low", 3], None]),
     ],
 )  # fmt: skip
-def test_a_damaged_description_is_refused(change):
-    encoding, _ = fitted(a=[1.0, 2.0])
-    described = encoding.to_dict()
-    described["columns"][0] |= change
-    with pytest.raises(Exception, match="damaged encoding"):
-        Encoding.from_dict(described, None)
+def test_a_damaged_description_is_refused(column, name, values):
+    assert Encoding.from_dict({"columns": [column], "places": [0]}, ["a"]).encoders[0].kind == column["kind"]
+    for value in values:
+        described = {"columns": [column | {name: value}], "places": [0]}
+        with pytest.raises((DataError, UsageError), match="damaged encoding|input column 1|values written as"):
+            parse("1,1", columns=Encoding.from_dict(described, ["a"]).columns)
+
+
+@pytest.mark.parametrize("column, plain", [*((NUMBER, plain) for plain in (1.5, "yes", None, {})), (ORDERED, True)])
+def test_only_numbers_can_be_plain(column, plain):
+    assert Encoding.from_dict({"columns": [NUMBER], "places": [0], "plain": True}, None).plain
+    text = Encoding((CategoryEncoder(["x"], False, 0),)).to_dict() | {"plain": True}
+    for damaged in ({"columns": [column], "places": [0], "plain": plain}, text):
+        with pytest.raises(DataError, match="damaged encoding"):
+            Encoding.from_dict(damaged, None)
 
 
 def test_frequent_gaps_and_unseen_values_are_told(caplog):
@@ -306,17 +362,15 @@ def reasons(**columns) -> dict[str, str]:
 
 
 @pytest.mark.parametrize(
-    "name, is_id",
+    "are_ids, names",
     [
-        ("id", True), ("ID", True), ("customer_id", True), ("PassengerId", True), ("Index", True), ("No", True),
-        ("", True), ("order no", True), ("paid", False), ("humid", False), ("number", False), ("casino", False),
-        ("age", False), ("grid", False), ("rownames", True), ("Unnamed: 0", True), ("kid", False),
-        ("Unnamed: 0 kg", False), ("cases", False), ("arrow", False),
+        (True, ["id", "ID", "customer_id", "PassengerId", "Index", "No", "", "order no", "rownames", "Unnamed: 0"]),
+        (False, ["paid", "humid", "number", "casino", "age", "grid", "kid", "Unnamed: 0 kg", "cases", "arrow"]),
     ],
-)  # fmt: skip
-def test_names_of_ids(name, is_id):
+)
+def test_names_of_ids(are_ids, names):
     numbers = np.random.default_rng(0).permutation(200)
-    assert reasons(**{name: numbers}) == ({name: "an id"} if is_id else {})
+    assert reasons(**dict.fromkeys(names, numbers)) == (dict.fromkeys(names, "an id") if are_ids else {})
 
 
 def test_columns_that_tell_nothing_are_left_out_with_the_reason():

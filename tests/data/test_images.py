@@ -1,14 +1,10 @@
 """Image data: IDX, CIFAR-10 binary, NPZ and folders of class folders."""
 
-import builtins
 import gzip
 import hashlib
 import io
-import logging
-import mmap
 import os
 import struct
-import subprocess
 import sys
 import zipfile
 
@@ -17,6 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from support.effort import examples
+from support.tables import failure, is_mapped, peak_of_loading
 
 from nn.data import records
 from nn.ds import load
@@ -40,15 +37,6 @@ def write(tmp_path):
         return path
 
     return write
-
-
-def failure(path, error=DataError, names=None, **flags):
-    """The message of the error that loading must end in: one line that names the file (or `names`)."""
-    with pytest.raises(error) as caught:
-        load(path, **flags)
-    message = str(caught.value)
-    assert "\n" not in message and message.startswith(str(names or path))
-    return message
 
 
 # -- IDX -----------------------------------------------------------------------------------------------------
@@ -125,28 +113,6 @@ def test_damaged_idx_files(write):
     assert "expected x-labels-idx1-ubyte" in message
     assert load(images(whole), labelled=False).y is None
     assert "no images" in failure(images(idx(PIXELS[:0])))
-
-
-def test_a_header_that_declares_too_much_takes_no_memory(write):
-    huge = bytes([0, 0, 8, 3]) + struct.pack(">3I", 2**31, 2**16, 2**16) + b"\0" * 100
-    for data in (huge, gzip.compress(huge)):
-        assert "expected 9223372036854775808 for" in failure(write("images", data))
-
-
-@examples(100)
-@given(st.integers(0, 15 + 240), st.integers(1, 255), st.integers(0, 256))
-def test_any_damage_to_an_idx_file_is_refused_or_harmless(tmp_path_factory, at, flip, cut):
-    folder = tmp_path_factory.mktemp("idx")
-    data = bytearray(idx(PIXELS))
-    data[at] ^= flip
-    (folder / "images").write_bytes(bytes(data[: len(data) - cut]))
-    (folder / "labels").write_bytes(idx(LABELS))
-    try:
-        ds = load(folder / "images")
-    except NnError as error:
-        assert "\n" not in str(error)
-    else:
-        assert cut == 0 and ds.x.size == PIXELS.size
 
 
 # -- CIFAR-10 ------------------------------------------------------------------------------------------------
@@ -255,7 +221,30 @@ def test_bad_npz_files(write):
     assert "unpack" in failure(write("a.npz.gz", gzip.compress(whole)))
 
 
-def test_an_npz_header_that_declares_too_much_takes_no_memory(write, tmp_path):
+@pytest.mark.parametrize("form", ["idx", "npz", "npz, packed"])
+@examples(100)
+@given(data=st.data())
+def test_any_damage_is_refused_or_harmless(tmp_path_factory, form, data):
+    folder = tmp_path_factory.mktemp("damaged")
+    whole = bytearray(idx(PIXELS) if form == "idx" else npz("packed" in form, x=PIXELS, y=LABELS))
+    whole[data.draw(st.integers(0, len(whole) - 1))] ^= data.draw(st.integers(1, 255))
+    cut = data.draw(st.integers(0, 256)) if form == "idx" else 0
+    (folder / "images").write_bytes(bytes(whole[: len(whole) - cut]))
+    (folder / "labels").write_bytes(idx(LABELS))
+    try:
+        ds = load(folder / "images")
+    except NnError as error:
+        assert "\n" not in str(error)
+    else:
+        assert cut == 0 and ds.x.size == PIXELS.size
+        assert form == "idx" or (ds.x.ravel() == PIXELS.ravel()).all()  # it has a check sum
+        np.testing.assert_array_equal(ds.y, LABELS)
+
+
+def test_a_header_that_declares_too_much_takes_no_memory(write, tmp_path):
+    huge = bytes([0, 0, 8, 3]) + struct.pack(">3I", 2**31, 2**16, 2**16) + b"\0" * 100
+    for data in (huge, gzip.compress(huge)):
+        assert "expected 9223372036854775808 for" in failure(write("images", data))
     header = io.BytesIO()
     declared = {"descr": "<f8", "fortran_order": False, "shape": (2**40, 2**10)}
     np.lib.format.write_array_header_1_0(header, declared)
@@ -263,22 +252,6 @@ def test_an_npz_header_that_declares_too_much_takes_no_memory(write, tmp_path):
         archive.writestr("x.npy", header.getvalue() + b"\0" * 800)
         archive.writestr("y.npy", header.getvalue() + b"\0" * 800)
     assert "too few bytes, expected 9007199254740992 for" in failure(tmp_path / "huge.npz")
-
-
-@examples(100)
-@given(st.data())
-def test_any_damage_to_an_npz_file_is_refused_or_harmless(tmp_path_factory, data):
-    whole = bytearray(npz(data.draw(st.booleans()), x=PIXELS, y=LABELS))
-    whole[data.draw(st.integers(0, len(whole) - 1))] ^= data.draw(st.integers(1, 255))
-    path = tmp_path_factory.mktemp("npz") / "a.npz"
-    path.write_bytes(bytes(whole))
-    try:
-        ds = load(path)
-    except NnError as error:
-        assert "\n" not in str(error)
-    else:
-        np.testing.assert_array_equal(ds.x.ravel(), PIXELS.ravel())
-        np.testing.assert_array_equal(ds.y, LABELS)
 
 
 # -- folders -------------------------------------------------------------------------------------------------
@@ -313,10 +286,7 @@ def test_a_folder_of_class_folders(folder):
 
 def test_images_that_do_not_fit_the_memory_are_mapped(folder, mapped):
     path, _ = folder
-    base = load(path).x
-    while isinstance(base, np.ndarray):
-        base = base.base
-    assert isinstance(base.obj, mmap.mmap)
+    assert is_mapped(load(path).x)
 
 
 @pytest.mark.skipif(sys.platform == "darwin", reason="its names are Unicode")
@@ -339,13 +309,9 @@ def test_one_image_with_colours_makes_all_images_have_three_channels(folder):
 
 def test_class_folders_called_by_numbers_are_in_their_order(folder):
     path, save = folder
-    for file in [*path.rglob("*.*")]:
-        file.unlink()
-    for name in ("cat", "dog"):
-        (path / name).rmdir()
     for i in range(12):
-        save(f"{i}/a.png", PIXELS[i])
-    ds = load(path)
+        save(f"../numbers/{i}/a.png", PIXELS[i])
+    ds = load(path.parent / "numbers")
     assert ds.classes == [str(i) for i in range(12)] and ds.y.tolist() == list(range(12))
     np.testing.assert_array_equal(ds.x, PIXELS[:, None])
 
@@ -362,15 +328,12 @@ def test_the_hash_of_a_folder_covers_names_classes_and_pixels(folder):
     assert hashes[0] == hashes[1] and len(set(hashes)) == 4
 
 
-def test_files_that_are_no_images_are_left_out_with_a_warning(folder, caplog):
+def test_files_that_are_no_images_are_left_out_with_a_warning(folder, warnings_of):
     path, _ = folder
-    (path / "cat/notes.txt").write_text("x")
-    (path / "cat/.hidden.png").write_text("x")
-    (path / "readme.txt").write_text("x")
-    with caplog.at_level(logging.WARNING, "nn"):
-        assert load(path).rows == 4
-    messages = [record.getMessage() for record in caplog.records]
-    assert messages == [f"{path}: ignored files that are not images: 1"]
+    for name in ("cat/notes.txt", "cat/.hidden.png", "readme.txt"):
+        (path / name).write_text("x")
+    assert load(path).rows == 4
+    assert warnings_of() == [f"{path}: ignored files that are not images: 1"]
 
 
 def test_bad_folders(folder, tmp_path):
@@ -391,17 +354,9 @@ def test_bad_folders(folder, tmp_path):
 
 
 def test_without_pillow_the_error_says_what_to_install(folder, monkeypatch):
-    path, _ = folder
-    real_import = builtins.__import__
-
-    def without_pillow(name, *args):
-        if name.startswith("PIL"):
-            raise ModuleNotFoundError(name)
-        return real_import(name, *args)
-
-    monkeypatch.setattr(builtins, "__import__", without_pillow)
+    monkeypatch.setitem(sys.modules, "PIL", None)
     with pytest.raises(NnError, match='pip install "pillow>=9"'):
-        load(path)
+        load(folder[0])
 
 
 # -- real data -----------------------------------------------------------------------------------------------
@@ -422,26 +377,12 @@ def test_cifar(shared):
     assert ds.y[:10].tolist() == [3, 8, 8, 0, 6, 6, 1, 6, 3, 1]
 
 
-MEMORY = """
-import resource, sys
-from nn.data import records
-from nn.ds import load
-unit = 1 if sys.platform == "darwin" else 1024
-load(sys.argv[1])
-before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-ds = load(sys.argv[2])
-print((resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) * unit)
-"""
-
-
 def test_images_take_little_more_memory_than_their_own_bytes(write):
     write("small-labels", idx(LABELS))
     write("large-labels", idx(np.zeros(40_000, np.uint8)))
     small = write("small-images", idx(PIXELS))
     large = write("large-images", idx(np.ones((40_000, 28, 28), np.uint8)))
-    command = [sys.executable, "-c", MEMORY, small, large]
-    peak = subprocess.run(command, capture_output=True, text=True, check=True).stdout
-    assert int(peak) < 1.3 * 40_000 * 28 * 28
+    assert peak_of_loading(large, small)[0] < 1.3 * 40_000 * 28 * 28
 
 
 def test_an_image_that_does_not_fit_the_memory_is_named_before_it_is_unpacked(tmp_path, monkeypatch):

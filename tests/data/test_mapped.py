@@ -5,28 +5,27 @@ import gzip
 import os
 import re
 import shutil
-import signal
 import stat
 import subprocess
 import sys
 import threading
-import time
 from pathlib import Path
 
 import numpy as np
 import pytest
-from support.command_line import environment, position, run, start, succeed, write_two_classes
+from support.command_line import environment, position, run, succeed, write_two_classes
+from support.packs import StopSoon
 from support.people import as_csv as as_mixed_csv
 from support.people import people
-from support.streams import LAYERS, ROWS, SAME, alone, as_csv, numbered_table
+from support.streams import LAYERS, NAMES, ROWS, SAME, alone, as_csv, numbered_table
+from support.tables import is_mapped
 
 import nn
 from nn.core import random
 from nn.data import records
 from nn.data.csv_table import _with_room
 from nn.nn import Network
-from nn.utils import DataError, OutputError, Stopped, StopRequest, UsageError
-from nn.watch.callbacks import Callback
+from nn.utils import DataError, OutputError, Stopped, UsageError
 
 LEAST = "100M"  # of --memory, for a small network: rows beyond 26 MiB are mapped
 
@@ -38,17 +37,6 @@ def folder(folder, table_files):
 
 
 # ---------------------------------------------------------------- arrays in files
-
-
-def is_mapped(array: np.ndarray) -> bool:
-    """Whether an array lies in a file, as the system's list of this process's memory has it."""
-    at = array.__array_interface__["data"][0]
-    with open("/proc/self/maps") as file:
-        for line in file:
-            first, last = (int(number, 16) for number in line.split()[0].split("-"))
-            if first <= at < last:
-                return line.split()[4] != "0"  # the number of the file
-    return False
 
 
 def test_arrays_beyond_the_limit_are_in_files_without_a_name(tmp_path):
@@ -141,27 +129,6 @@ def test_a_full_disk_is_told(folder, path, monkeypatch):
     assert "its rows do not fit the memory, and cannot be written to" in result.err and "TMPDIR" in result.err
 
 
-def test_a_killed_training_leaves_no_file(folder, monkeypatch):
-    (folder / "rows").mkdir()
-    monkeypatch.setenv("TMPDIR", str(folder / "rows"))
-    write = (
-        "import nn.data.records as r; r.LEAST_BYTES = 0; r.share_of = lambda m: 0; r.fits = lambda size: size < 999;"
-    )
-    program = f"{write} import nn.cli, sys; sys.exit(nn.cli.main(sys.argv[1:]))"
-    given = ["--train", "--dataset", "all.csv", "--model", "m.bin", "--layers", "4,8,1", "--epochs", "99999", "-q"]
-    process = subprocess.Popen([sys.executable, "-c", program, *given], env=environment())
-    try:
-        memory, found, deadline = Path(f"/proc/{process.pid}/maps"), "", time.monotonic() + 60
-        while str(folder / "rows") not in found and time.monotonic() < deadline:
-            time.sleep(0.05)
-            found = memory.read_text()
-        assert str(folder / "rows") in found and os.listdir(folder / "rows") == []
-    finally:
-        process.send_signal(signal.SIGKILL)
-        process.wait()
-    assert os.listdir(folder / "rows") == []
-
-
 # ---------------------------------------------------------------- the same numbers
 
 
@@ -180,6 +147,10 @@ def test_rows_are_the_same_in_files(folder, path, request):
     np.testing.assert_array_equal(ds.y, expected.y)
     for fact in ("task", "classes", "columns", "sha256"):
         assert getattr(ds, fact) == getattr(expected, fact)
+    whole = nn.load("all.csv")  # files in their order are one table
+    np.testing.assert_array_equal(ds.x, whole.x)
+    np.testing.assert_array_equal(ds.y, whole.y)
+    assert ds.columns == (None if "npy" in path else NAMES[:4])
 
 
 WAYS = {
@@ -219,19 +190,20 @@ def test_mixed_rows_in_files_train_to_the_same_bytes(folder, form, request):
 
 @pytest.mark.parametrize("column", ["Class", "number"])
 def test_figures_and_predictions_are_the_same_under_a_limit(folder, column, mapped):
+    (folder / "few.csv").write_text(as_csv(numbered_table(3000)))
     given = ["--target", column, "--layers", "4,8,1", "--epochs", 2]
-    succeed("--train", "--model", "m.bin", "-q", "--dataset", "all.csv", *given)
-    for dataset in ([], ["--dataset", "all.csv"]):
+    succeed("--train", "--model", "m.bin", "-q", "--dataset", "few.csv", *given)
+    for dataset in ([], ["--dataset", "few.csv"]):
         whole, data = (
             succeed("--test", "--model", "m.bin", "--json", "-q", "--intervals", *dataset, *memory).json
             for memory in ([], ["--memory", "110M"])
         )
         assert data == whole
     whole, predictions = (
-        succeed("--predict", "--model", "m.bin", "--dataset", "all.csv", *memory).out
+        succeed("--predict", "--model", "m.bin", "--dataset", "few.csv", *memory).out
         for memory in ([], ["--memory", "110M"])
     )
-    assert predictions == whole and predictions.count("\n") == ROWS + 1
+    assert predictions == whole and predictions.count("\n") == 3001
 
 
 def test_a_bad_field_behind_many_good_ones_is_named(folder, mapped):
@@ -326,52 +298,21 @@ def test_the_default_choice_judges_by_validation_rows_there(folder, by_blocks):
 # ---------------------------------------------------------------- stopped and resumed
 
 
-class StopAfter(Callback):
-    """Ask for a stop after some epochs."""
-
-    def __init__(self, stop: StopRequest, epochs: int):
-        self._stop, self._epochs = stop, epochs
-
-    def epoch(self, epoch, *_):
-        if epoch == self._epochs:
-            self._stop.request(signal.SIGTERM)
-
-
 @pytest.mark.parametrize("backend", ["seq", "omp"])
-def test_a_training_by_blocks_that_was_stopped_goes_on_to_the_same_numbers(folder, by_blocks, mapped, backend):
-    def trained(**flags):
+@pytest.mark.parametrize("limits", [(None, 100 << 20), (100 << 20, None)])
+def test_a_training_by_blocks_that_was_stopped_goes_on_under_any_limit(folder, by_blocks, mapped, backend, limits):
+    def trained(memory=None, **flags):
         net = Network("4,8,dropout0.2,6,1", "binary", backend=backend, seed=5)
-        nn.train(net, nn.load("days", memory=100 << 20), epochs=3, batch_number=100, **flags)
+        nn.train(net, nn.load("days", memory=memory), epochs=3, batch_number=100, **flags)
         return net
 
-    peace, stop = trained(), StopRequest()
+    peace, (before, after) = trained(), limits
     with pytest.raises(Stopped):
-        trained(checkpoint="c.ck", stop=stop, callback=StopAfter(stop, 2))
-    assert position("c.ck")["epoch"] == 2
-    net = trained(checkpoint="c.ck", resume="auto")
+        trained(before, checkpoint="c.ck", stop=StopSoon(6))
+    assert position("c.ck")["epoch"] + position("c.ck")["row"] > 0
+    net = trained(after, checkpoint="c.ck", resume="auto")
     assert net.metadata() == peace.metadata()
     np.testing.assert_array_equal(net.vector, peace.vector)
-
-
-def test_a_signal_in_an_epoch_saves_the_state_where_it_is_and_any_limit_goes_on(folder):
-    given = ["--train", "--dataset", "all.csv", "--layers", "4,200,100,1", "--epochs", 4]
-    given += ["--backend", "seq", "--batch_number", 20]
-    succeed(*given, "--model", "peace.bin", "-q")
-    given += ["--model", "m.bin", "--checkpoint", "c.ck", "--resume", "auto"]
-    inside, limits = 0, [[], ["--memory", LEAST]]
-    for number in range(60):
-        process = start(*given, *limits[number % 2])
-        while "training on" not in process.stderr.readline() and process.poll() is None:
-            pass
-        time.sleep(0.4)
-        process.send_signal(signal.SIGTERM)
-        process.communicate(timeout=60)
-        if (folder / "m.bin").exists():  # written; the signal may have come while the process left
-            break
-        assert process.returncode == 75
-        inside += position("c.ck")["row"] > 0
-    assert process.returncode in (0, -signal.SIGTERM) and inside
-    assert (folder / "m.bin").read_bytes() == (folder / "peace.bin").read_bytes()
 
 
 # ---------------------------------------------------------------- the limit
@@ -462,7 +403,7 @@ def test_predictions_of_many_rows_need_no_more_memory_than_blocks_of_them(folder
 @pytest.fixture
 def several(tmp_path):
     """A training of 6 networks with 0.8 million parameters each."""
-    rows = np.random.default_rng(0).normal(size=(20_000, 31))
+    rows = np.random.default_rng(0).normal(size=(3000, 31))
     rows[:, 30] = rows[:, 0] > 0
     np.save(tmp_path / "t.npy", rows)
     given = ["--train", "--dataset", tmp_path / "t.npy", "--model", tmp_path / "m.bin", "--layers", "30,900,900,1"]

@@ -1,13 +1,12 @@
 """Odd words among at least 95 % numbers or dates are gaps, told once a column; --strict refuses them. What a person
 says of columns: --ordered, --dates."""
 
-import contextlib
-import csv
-import sqlite3
+import re
 
 import numpy as np
 import pytest
 from support.command_line import ONE, run, succeed
+from support.tables import as_frame, saved
 
 import nn
 
@@ -31,28 +30,11 @@ def sizes(odd: dict[int, str], rows: int = ROWS) -> dict[str, list]:
 
 
 def in_form(form: str, columns: dict, name: str = "t"):
-    """Write a table in the current folder; return what nn.load takes."""
-    if form == "csv":
-        with open(f"{name}.csv", "w", newline="") as file:
-            csv.writer(file).writerows([columns, *zip(*columns.values(), strict=True)])
-        return f"{name}.csv"
-    if form == "db":
-        with contextlib.closing(sqlite3.connect(f"{name}.db")) as database, database:
-            database.execute(f"CREATE TABLE {name} ({', '.join(columns)})")
-            places = ", ".join("?" * len(columns))
-            database.executemany(f"INSERT INTO {name} VALUES ({places})", zip(*columns.values(), strict=True))
-        return f"{name}.db:{name}"
-    if form == "columns":
-        return columns
-    frame = pytest.importorskip("pandas").DataFrame(columns)
-    if form == "frame":
-        return frame
-    pytest.importorskip("pyarrow")
-    frame.to_parquet(f"{name}.parquet")
-    return f"{name}.parquet"
+    """What nn.load takes: a file in the current folder, or a frame."""
+    return as_frame(columns, form) if form in ("pandas", "columns") else saved(columns, f"{name}.{form}")
 
 
-FORMS = pytest.mark.parametrize("form", ["csv", "db", "parquet", "frame", "columns"])
+FORMS = pytest.mark.parametrize("form", ["csv", "db", "parquet", "pandas", "columns"])
 
 
 @FORMS
@@ -150,20 +132,33 @@ def test_the_command_tells_new_rows_in_one_line(folder):
 
 
 @FORMS
-@pytest.mark.parametrize("word", ["inf", "-Infinity", "1e999"])
-def test_infinite_numbers_are_no_odd_words(folder, form, word):
+@pytest.mark.parametrize(
+    "word, told",
+    [
+        *((word, f'"{word}", expected a finite number; correct it') for word in ("inf", "-Infinity", "1e999")),
+        ("1e300", '"1e+300", expected at most 3.4e38 for float32; correct it or use --dtype float64'),
+    ],
+)
+def test_numbers_that_are_infinite_or_too_large_are_no_odd_words(folder, form, word, told):
     for rows in (8, ROWS):
-        with pytest.raises(nn.DataError, match=f'column size: found "{word}", expected a finite number; correct it'):
+        row = "row 7" if form == "csv" else "data row 6"
+        with pytest.raises(nn.DataError, match=re.escape(f"{row}, column size: found {told}") + "$"):
             nn.load(in_form(form, sizes({5: word}, rows), f"t{rows}"))
 
 
-@pytest.mark.parametrize("choices", [{"target": "y,size"}, {"target": "size", "task": "regression"}])
-def test_an_odd_word_is_no_target(folder, choices):
-    columns = sizes({5: "n.a."}) | {"y": list(range(ROWS))}
-    with pytest.raises(
-        nn.DataError, match='row 7, column size: found "n.a.", expected a number; correct it, or remove'
-    ):
-        nn.load(in_form("csv", columns), **choices)
+@FORMS
+@pytest.mark.parametrize(
+    "target, word, told",
+    [
+        ("y,size", "n.a.", "expected a number; correct it, or remove the row or the column"),
+        ("size", "n.a.", "expected a number; correct it, or remove the row, or --missing n.a. if that is a gap"),
+        ("size", "inf", "expected a finite number; correct it or remove the row or the column"),
+    ],
+)
+def test_an_odd_word_is_no_target(folder, form, target, word, told):
+    columns = sizes({5: word}) | {"y": list(range(ROWS))}
+    with pytest.raises(nn.DataError, match=f'row [67], column size: found "{word}", {told}'):
+        nn.load(in_form(form, columns), target=target, task="regression")
 
 
 def test_a_network_of_plain_numbers_refuses_them(folder):
@@ -255,9 +250,10 @@ def test_dates_that_may_have_the_day_or_the_month_first_are_asked_for_and_the_cu
     with pytest.raises(nn.DataError) as asked:
         nn.load(source)
     assert "no date tells which is the day and which the month" in str(asked.value)
-    for cure in ("day=%d/%m/%Y", "day=%m/%d/%Y"):
-        assert f"--dates {cure}" in str(asked.value)
-        assert nn.load(source, dates=cure).rows == 120
+    assert f'column day: found "{days[0]}"' in str(asked.value)
+    for form, way in (("%d/%m/%Y", "day/month/year"), ("%m/%d/%Y", "month/day/year")):
+        assert f"--dates day={form}" in str(asked.value)
+        assert nn.load(source, dates=f"day={form}").kinds[0].written.way == way
 
 
 def test_the_cure_names_the_column_of_an_array_by_its_place():

@@ -3,10 +3,18 @@
 import numpy as np
 import pytest
 from support.command_line import ONE, run, succeed
-from support.people import as_csv
+from support.tables import saved
 
 import nn
 from nn.ds import split_rows
+
+
+@pytest.fixture(autouse=True)
+def columns(folder) -> dict[str, list[str]]:
+    """The columns of sales.csv in the current folder."""
+    columns = sales()
+    saved(columns, "sales.csv")
+    return columns
 
 
 def sales(count: int = 200) -> dict[str, list[str]]:
@@ -20,56 +28,32 @@ def sales(count: int = 200) -> dict[str, list[str]]:
     }  # fmt: skip
 
 
-def test_a_column_of_weights_is_no_input_and_counts_in_figures(folder):
-    (folder / "sales.csv").write_text(as_csv(sales()))
+def test_a_column_of_weights_is_no_input_and_counts_in_figures(columns):
+    assert nn.load("sales.csv", weight="count").weights.tolist() == [*map(float, columns["count"])]
     train = (*ONE, "--dataset", "sales.csv", "--model", "m.bin", "--epochs", 2, "--json", "--drop", "sold,seller")
     result = succeed(*train, "--weight", "count").json
     assert list(result["columns"]) == ["area", "floor"]
     figures = succeed("--test", "--model", "m.bin", "--json").json
     counts = [figures[name] for name in ("tp", "fp", "fn", "tn")]
     assert figures["weighted"] is True and sum(counts) > figures["rows"]
-    plain = sales(30)
-    (folder / "new.csv").write_text(as_csv(plain, ["floor", "area"]))
+    saved({name: sales(30)[name] for name in ("floor", "area")}, "new.csv")
     assert len(succeed("--predict", "--model", "m.bin", "--dataset", "new.csv").out.splitlines()) == 31
 
 
 @pytest.mark.parametrize("flag, column", [("--weight", "count"), ("--time", "sold")])
-def test_a_prediction_does_not_read_what_a_column_says_of_its_rows(folder, flag, column):
-    columns = sales()
-    (folder / "sales.csv").write_text(as_csv(columns))
+def test_a_prediction_does_not_read_what_a_column_says_of_its_rows(columns, flag, column):
     others = [name for name in ("count", "sold", "seller") if name != column]
     flags = ("--drop", ",".join(others), "--epochs", 1, flag, column)
     succeed(*ONE, "--dataset", "sales.csv", "--model", "m.bin", *flags)
     predict = ("--predict", "--model", "m.bin", "--dataset", "sales.csv", "--quiet")
     expected = succeed(*predict).out
     columns[column][7:9] = ["", "unknown"]
-    (folder / "sales.csv").write_text(as_csv(columns))
+    saved(columns, "sales.csv")
     assert succeed(*predict).out == expected
     assert run("--test", "--model", "m.bin", "--dataset", "sales.csv").code == 65
 
 
-def test_weights_of_a_column_are_rows_that_occur_as_often(folder):
-    columns = sales()
-    (folder / "sales.csv").write_text(as_csv(columns))
-    repeated = {name: [v for v, n in zip(values, columns["count"], strict=True) for _ in range(int(n))]
-                for name, values in columns.items()}  # fmt: skip
-    (folder / "often.csv").write_text(as_csv(repeated))
-    losses = []
-    for name, flags in (("sales", {"weight": "count"}), ("often", {"drop": "count"})):
-        ds = nn.load(f"{name}.csv", dtype="float64", **({"drop": "sold,seller,count"} if "drop" in flags else
-                     {"drop": "sold,seller", **flags}))  # fmt: skip
-        net = nn.Network("2,4,1", ds.task, dtype="float64")
-        settings = {"scaling": "none", "optimizer": "sgd", "learning_rate": 1e-4, "weight_decay": 0.0}
-        result = nn.train(net, ds, epochs=3, holdout=0, batch_number=10_000, **settings)
-        losses.append((result["loss"], net.parameters()))
-    (one, parameters), (other, parameters_too) = losses
-    np.testing.assert_allclose(one, other, rtol=1e-12)
-    for name, value in parameters.items():
-        np.testing.assert_allclose(value, parameters_too[name], rtol=1e-12)
-
-
-def test_a_group_is_never_divided_and_a_test_holds_out_the_same(folder):
-    (folder / "sales.csv").write_text(as_csv(sales()))
+def test_a_group_is_never_divided_and_a_test_holds_out_the_same():
     ds = nn.load("sales.csv", group="seller", drop="sold")
     assert "seller" not in ds.columns
     training, _, held = split_rows(ds, 0.2, 0, 0)
@@ -79,24 +63,21 @@ def test_a_group_is_never_divided_and_a_test_holds_out_the_same(folder):
     assert succeed("--test", "--model", "m.bin", "--json").json["rows"] == len(held)
 
 
-def test_the_last_rows_are_held_out_by_times_that_may_be_dates_as_people_write_them(folder):
-    columns = sales()
-    (folder / "sales.csv").write_text(as_csv(columns))
+def test_the_last_rows_are_held_out_by_times_that_may_be_dates_as_people_write_them(columns):
     ds = nn.load("sales.csv", time="sold")
     expected, (training, _, held) = ds.times, split_rows(ds, 0.2, 0, 0)
     assert "sold" not in ds.columns and len(held) == 40 and ds.times[training].max() < ds.times[held].min()
     columns["sold"] = [f"{int(day[5:7])}/{day[8:]}/{day[:4]}" for day in columns["sold"]]
-    (folder / "sales.csv").write_text(as_csv(columns))
+    saved(columns, "sales.csv")
     np.testing.assert_array_equal(nn.load("sales.csv", time="sold").times, expected)
     columns["sold"][4] = "soon"
-    (folder / "sales.csv").write_text(as_csv(columns))
+    saved(columns, "sales.csv")
     with pytest.raises(nn.DataError, match='row 6, column sold: found "soon", expected a number or a date for --time'):
         nn.load("sales.csv", time="sold")
 
 
 @pytest.mark.parametrize("flag", ["--weight", "--group", "--time", "--categories", "--missing"])
-def test_the_reference_has_no_such_flags(folder, flag):
-    (folder / "sales.csv").write_text(as_csv(sales()))
+def test_the_reference_has_no_such_flags(flag):
     train = ("--train", "--dataset", "sales.csv", "--model", "m.bin", "--reference", "--layers", "5,4,1")
     failed = run(*train, flag, "count")
     assert failed.code == 2 and f"{flag} count: --reference has no such thing" in failed.err
@@ -112,7 +93,6 @@ def test_the_reference_has_no_such_flags(folder, flag):
         (("--weight", "count", "--time", "count"), "--time: column count is that of --weight too"),
     ],
 )
-def test_a_column_has_one_use(folder, flags, told):
-    (folder / "sales.csv").write_text(as_csv(sales()))
+def test_a_column_has_one_use(flags, told):
     failed = run(*ONE, "--dataset", "sales.csv", "--model", "m.bin", *flags)
     assert failed.code == 2 and told in failed.err and failed.err.count("\n") == 1

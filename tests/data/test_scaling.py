@@ -1,7 +1,5 @@
 """Scaling: constants from the training rows, applied and taken back."""
 
-import logging
-
 import numpy as np
 import pytest
 from hypothesis import given
@@ -36,6 +34,17 @@ def test_scaling_constants_come_from_the_training_rows_alone():
     np.testing.assert_array_equal(scaling.apply(x[[1, 0]], "float64"), [[1, 1], [-1, -1]])
 
 
+def test_constant_columns_become_zero_with_one_warning(warnings_of):
+    x = np.array([[1, 5, 2], [1, 6, 2], [1, 7, 2]], np.float32)
+    scaling = Scaling.fit("standardization", x)
+    assert [message[:17] for message in warnings_of()] == ["2 of 3 features h"]
+    again = Scaling.from_dict(scaling.to_dict())
+    np.testing.assert_array_equal(again.apply(x + 9, "float32")[:, [0, 2]], 0)
+    np.testing.assert_array_equal(again.inverse(np.zeros((1, 3)))[:, [0, 2]], [[1, 2]])
+    with pytest.raises(DataError, match="column b holds only the value 1"):
+        Scaling.fit("normalization", x, columns=["b", "c", "d"], strict=True)
+
+
 @examples(50)
 @given(st.integers(2, 300), st.integers(1, 5), st.integers(0, 2**32 - 1), st.floats(-1e6, 1e6))
 def test_standardized_rows_have_mean_zero_and_deviation_one(rows, columns, seed, offset):
@@ -55,18 +64,6 @@ def test_many_rows_are_scaled_block_by_block_as_at_once():
     np.testing.assert_array_equal(scaling.apply(x, "float64"), expected)
     back = scaling.inverse(scaling.apply(x, "float64"))
     np.testing.assert_array_equal(back, expected * scaling.scale + scaling.shift)
-
-
-def test_constant_columns_become_zero_with_one_warning(caplog):
-    x = np.array([[1, 5, 2], [1, 6, 2], [1, 7, 2]], np.float32)
-    with caplog.at_level(logging.WARNING, "nn"):
-        scaling = Scaling.fit("standardization", x)
-    assert [record.getMessage()[:17] for record in caplog.records] == ["2 of 3 features h"]
-    again = Scaling.from_dict(scaling.to_dict())
-    np.testing.assert_array_equal(again.apply(x + 9, "float32")[:, [0, 2]], 0)
-    np.testing.assert_array_equal(again.inverse(np.zeros((1, 3)))[:, [0, 2]], [[1, 2]])
-    with pytest.raises(DataError, match="column b holds only the value 1"):
-        Scaling.fit("normalization", x, columns=["b", "c", "d"], strict=True)
 
 
 def test_pixels_are_bytes_over_255_and_floats_stay():

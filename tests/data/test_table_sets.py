@@ -6,7 +6,7 @@ import shutil
 import numpy as np
 import pytest
 from support.command_line import run, succeed
-from support.streams import LAYERS, NAMES, SAME
+from support.streams import LAYERS
 
 import nn
 from nn.utils import DataError, InputNotFound
@@ -16,15 +16,6 @@ from nn.utils import DataError, InputNotFound
 def folder(folder, table_files):
     """The current folder: one table in many files."""
     return shutil.copytree(table_files, folder, dirs_exist_ok=True)
-
-
-@pytest.mark.parametrize("path", SAME)
-def test_files_in_their_order_are_one_table(folder, path):
-    whole, ds = nn.load("all.csv"), nn.load(path)
-    np.testing.assert_array_equal(ds.x, whole.x)
-    np.testing.assert_array_equal(ds.y, whole.y)
-    assert (ds.task, ds.classes) == (whole.task, whole.classes)
-    assert ds.columns == (NAMES[:4] if "day" in path else None)
 
 
 @pytest.mark.parametrize("path", ["days", "days/day*.csv", "days/day2.csv,days/day3.csv,days/day10.csv", "all.npy"])

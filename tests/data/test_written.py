@@ -5,10 +5,10 @@ import datetime
 import numpy as np
 import pytest
 from support.command_line import run, succeed
+from support.tables import saved
 
 import nn
 from nn.data import kinds, written
-from nn.data.encoding import Encoding
 from nn.data.written import WrittenNumbers, date_of
 
 
@@ -201,16 +201,6 @@ def test_they_become_what_plain_numbers_and_dates_become(folder):
     np.testing.assert_allclose(nets[0].predict(one.x), nets[1].predict(other.x), rtol=1e-5)
 
 
-@pytest.mark.parametrize("change", [{"way": "1-2"}, {"before": 3}, {"kind": "yes/no"}])
-def test_a_damaged_encoding_is_refused(change):
-    encoder = {"kind": "written number", "shift": 0.0, "scale": 1.0, "median": 0.0, "way": "1,234.5", "before": "$"}
-    assert Encoding.from_dict({"columns": [encoder], "places": [0]}, ["a"]).encoders[0].written.before == "$"
-    plain = {"kind": "number", "shift": 0.0, "scale": 1.0, "median": 0.0, "written": {"way": "1,234.5"}}
-    for damaged in (encoder | change, plain):
-        with pytest.raises(nn.utils.DataError):
-            Encoding.from_dict({"columns": [damaged], "places": [0]}, ["a"])
-
-
 def test_a_person_may_call_them_numbers_and_dates(folder):
     """And is told of a column that holds none, as most of its words are written."""
     (folder / "offers.csv").write_text("\n".join(offers()))
@@ -238,15 +228,10 @@ def days(form: str, count: int = 200) -> list[str]:
     return [(first + datetime.timedelta(37 * i % 2000, minutes=7 * i)).strftime(form) for i in range(count)]
 
 
-def as_quoted_csv(columns: dict[str, list]) -> str:
-    rows = zip(*columns.values(), strict=True)
-    return "\n".join(",".join(f'"{field}"' for field in row) for row in [columns, *rows])
-
-
 def trained_on_days(folder, form: str) -> dict[str, list]:
     """Train m.bin on a file of days; return its columns."""
     columns = {"size": np.sin(np.arange(200)).round(3).tolist(), "day": days(form), "y": (np.arange(200) / 7).tolist()}
-    (folder / "days.csv").write_text(as_quoted_csv(columns))
+    saved(columns, "days.csv")
     flags = ("--layers", "auto,4,1", "--epochs", 1, "--json", *(("--dates", "day") * (form == "%Y%m%d")))
     told = succeed("--train", "--dataset", "days.csv", "--model", "m.bin", *flags)
     assert told.json["columns"] == {"size": "number", "day": "written date"}
@@ -278,7 +263,7 @@ def test_a_model_of_written_dates_reads_dates_of_typed_columns_and_iso_dates(fol
 def test_a_column_of_dates_that_are_all_written_in_another_way_is_refused(folder, learned, form, expected):
     columns = trained_on_days(folder, learned)
     columns["day"] = ["", "soon", *days(form)[2:]]
-    (folder / "new.csv").write_text(as_quoted_csv(columns))
+    saved(columns, "new.csv")
     line = f'new.csv, row 4, column day: found "{days(form)[2]}", expected a date written as {expected} as in training;'
     for flags in (["--predict"], ["--test"]):
         failed = run(*flags, "--model", "m.bin", "--dataset", "new.csv")

@@ -9,7 +9,8 @@ import io
 import numpy as np
 import pytest
 from support.command_line import run, succeed
-from support.table_formats import pd, write_database
+from support.table_formats import pd
+from support.tables import as_frame, csv_of, saved
 
 import nn
 
@@ -17,7 +18,7 @@ ROWS = 120
 QUICK = ("--networks", 1, "--epochs", 2, "--batch_number", 16, "-q")
 TARGETS = {"regression": "price", "binary": "sold", "multiclass": "kind"}
 FILES = ["csv", "parquet", "db"]
-FRAMES = ["pandas", "arrow", "dictionary", "list"]
+FRAMES = ["pandas", "arrow", "columns", "rows"]
 
 
 def house_table(task: str, rows: int = ROWS, seed: int = 0) -> dict[str, list]:
@@ -40,42 +41,8 @@ def without(columns: dict, *names: str) -> dict:
     return {name: values for name, values in columns.items() if name not in names}
 
 
-def in_order(columns: dict, *names: str) -> dict:
-    return {name: columns[name] for name in names}
-
-
 def renamed(columns: dict, name: str, other: str) -> dict:
     return {other if known == name else known: values for known, values in columns.items()}
-
-
-def as_csv(names, columns) -> str:
-    """The text of a CSV file; names may come twice. None: no header."""
-    file = io.StringIO()
-    csv.writer(file, lineterminator="\n").writerows([*([] if names is None else [names]), *zip(*columns, strict=True)])
-    return file.getvalue()
-
-
-def saved(columns: dict, path: str) -> str:
-    """Write the columns in the format of the suffix; return the path."""
-    suffix = path.split(".", 1)[1]
-    text = as_csv(columns, columns.values())
-    if suffix == "csv":
-        with open(path, "w") as file:
-            file.write(text)
-    elif suffix == "db":
-        write_database(pd.DataFrame(columns), path)
-    else:
-        getattr(pd.DataFrame(columns), f"to_{suffix}")(path)
-    return path
-
-
-def as_frame(columns: dict, form: str):
-    """The columns as Python has them."""
-    if form == "arrow":
-        return pytest.importorskip("pyarrow").table(columns)
-    if form == "list":
-        return [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
-    return pd.DataFrame(columns) if form == "pandas" else columns
 
 
 def predicted(dataset: str, *flags) -> tuple[list[str], list[list[str]]]:
@@ -113,31 +80,28 @@ def houses(folder) -> dict[str, list]:
 def shuffled(columns: dict) -> dict:
     """The same without an order that training knew, and with columns that it did not."""
     names = sorted(columns, reverse=True)
-    return {"more": ["x"] * ROWS, **in_order(columns, *names), "last": [0.5] * ROWS}
+    return {"more": ["x"] * ROWS, **{name: columns[name] for name in names}, "last": [0.5] * ROWS}
 
 
 @pytest.mark.parametrize("suffix", FILES)
-def test_a_file_without_the_target_is_predicted_as_one_with_it(learned, suffix):
-    new = house_table(learned, seed=1)
-    header, rows = predicted(saved(new, f"known.{suffix}"))
-    assert header[-1].startswith("true")
-    for number, columns in enumerate([without(new, TARGETS[learned]), shuffled(without(new, TARGETS[learned]))]):
-        found = predicted(saved(columns, f"new{number}.{suffix}"))
-        assert found == (header[:-1], [row[:-1] for row in rows])
-
-
-@pytest.mark.parametrize("suffix", FILES)
-def test_a_test_without_the_target_is_refused(learned, suffix):
-    """One column that training left out, or did not know, is there in its place."""
+def test_a_file_without_the_target_is_predicted_as_one_with_it_and_no_test(learned, suffix):
+    """One column that training left out, or did not know, is there in its place, until it is asked for."""
     new, target = house_table(learned, seed=1), TARGETS[learned]
-    for number, columns in enumerate([without(new, target), renamed(new, target, "cost")]):
+    known = saved(new, f"known.{suffix}")
+    (header, rows), judged = predicted(known), figures("--dataset", known)
+    assert header[-1].startswith("true")
+    gone, cost = without(new, target), renamed(new, target, "cost")
+    for number, columns in enumerate([gone, shuffled(gone), cost, shuffled(cost)]):
         path = saved(columns, f"new{number}.{suffix}")
+        assert predicted(path) == (header[:-1], [row[:-1] for row in rows])
         for flags in ([], ["--memory", "500MB"]) if suffix == "csv" else ([],):
             refused = run("--test", "--model", "m.bin", "--dataset", path, *flags)
             assert refused.code == 65 and not refused.out
             told = refused.err.splitlines()[-1]
             assert f"{path}: no column {target}, expected every column" in told and f"{target} as the target" in told
             assert told.endswith("; add it, or choose the target with --target")
+    assert figures("--dataset", path, "--target", "cost") == judged
+    assert predicted(path, "--target", "cost") == (header, rows)
 
 
 @pytest.mark.parametrize("form", FRAMES)
@@ -176,16 +140,6 @@ def test_a_data_set_that_was_read_without_the_model_is_no_test_of_another_column
     assert nn.test(net, nn.load(renamed(columns, "price", "cost"))) == nn.test(net, ds)
 
 
-@pytest.mark.parametrize("suffix", FILES)
-def test_the_target_is_the_column_that_is_asked_for(learned, suffix):
-    new, target = house_table(learned, seed=1), TARGETS[learned]
-    expected, judged = predicted(saved(new, f"known.{suffix}")), figures("--dataset", f"known.{suffix}")
-    path = saved(shuffled(renamed(new, target, "cost")), f"new.{suffix}")
-    assert figures("--dataset", path, "--target", "cost") == judged
-    assert predicted(path, "--target", "cost") == expected
-    assert predicted(path)[0] == expected[0][:-1]
-
-
 @pytest.mark.parametrize("flags", [["--id", "Id"], ["--drop", "Id"], ["--numbers", "Id"], ["--layers", "4,3,1"]])
 def test_ids_are_no_target_whatever_training_made_of_them(folder, flags):
     new = house_table("binary", seed=1)
@@ -214,13 +168,16 @@ def test_several_targets_are_all_there_or_none(folder):
     trained(saved(columns, "train.csv"), "--target", "u,v", "--task", "regression")
     header, rows = predicted("train.csv")
     assert header == ["row", "predicted u", "predicted v", "true u", "true v"]
-    for names in (["a", "b"], ["a", "v", "b"], ["c", "b", "d", "a"]):
-        path = saved(in_order(columns | {"c": columns["a"], "d": columns["a"]}, *names), "new.csv")
-        assert predicted(path) == (header[:3], [row[:3] for row in rows])
-        refused = run("--test", "--model", "m.bin", "--dataset", path)
+    columns |= {"c": columns["a"], "d": columns["a"]}
+    for names in ("ab", "avb", "cbda", "vbua"):
+        found = predicted(saved({name: columns[name] for name in names}, "new.csv"))
+        if "u" in names:
+            assert found == (header, rows)
+            continue
+        assert found == (header[:3], [row[:3] for row in rows])
+        refused = run("--test", "--model", "m.bin", "--dataset", "new.csv")
         absent = "column u" if "v" in names else "columns u, v"
         assert refused.code == 65 and f"no {absent}, expected every column" in refused.err
-    assert predicted(saved(in_order(columns, "v", "b", "u", "a"), "new.csv")) == (header, rows)
 
 
 def test_columns_without_names_are_found_by_their_places(folder):
@@ -231,8 +188,8 @@ def test_columns_without_names_are_found_by_their_places(folder):
     names = ["a", "b", "c", "y"]
     files = {"named": names, "plain": None}
     for file, header in files.items():
-        (folder / f"{file}.csv").write_text(as_csv(header, columns))
-        (folder / f"{file}_new.csv").write_text(as_csv(header and header[:3], columns[:3]))
+        (folder / f"{file}.csv").write_text(csv_of(header, columns))
+        (folder / f"{file}_new.csv").write_text(csv_of(header and header[:3], columns[:3]))
     np.save("plain.npy", np.array(columns).T)
     np.save("plain_new.npy", np.array(columns[:3]).T)
     for file in files:
@@ -288,7 +245,7 @@ def write_pairs(layout: str) -> None:
     for own in "yf":
         for seed, file in enumerate([f"{own}.csv", f"{own}_new.csv"]):
             with open(file, "w") as text:
-                text.write(as_csv(*pair_table(layout, own, seed)))
+                text.write(csv_of(*pair_table(layout, own, seed)))
 
 
 def of_both(*flags) -> dict:
@@ -346,10 +303,17 @@ def test_a_frame_with_two_columns_of_one_name_is_read_as_its_file(layout, form):
             judge(nets["y"], pair_frame(form, ELSEWHERE[layout], "y", 1))
 
 
-def test_two_columns_of_the_targets_name_elsewhere_are_refused_and_named(layout, folder):
+def test_of_the_columns_with_the_targets_name_an_input_is_no_target_and_two_elsewhere_are_refused(layout, folder):
+    """A file of the inputs alone has the name once."""
     trained("y.csv", "--target", layout.index("t"))
+    header, rows = predicted("y_new.csv")
+    for inputs in ("nb", "bn"):
+        (folder / "inputs.csv").write_text(csv_of(*pair_table(inputs, "y", 1)))
+        assert predicted("inputs.csv") == (header[:-1], [row[:-1] for row in rows])
+        refused = run("--test", "--model", "m.bin", "--dataset", "inputs.csv")
+        assert refused.code == 65 and "no column y besides the inputs, expected" in refused.err
     other = ELSEWHERE[layout]
-    (folder / "other.csv").write_text(as_csv(*pair_table(other, "y", 1)))
+    (folder / "other.csv").write_text(csv_of(*pair_table(other, "y", 1)))
     places = ", ".join(str(place) for place, letter in enumerate(other) if letter != "b")
     for mode in ("--test", "--predict"):
         refused = run(mode, "--model", "m.bin", "--dataset", "other.csv")
@@ -358,30 +322,19 @@ def test_two_columns_of_the_targets_name_elsewhere_are_refused_and_named(layout,
         assert "--target INDEX" in refused.err
     asked = ("--target", other.index("t"))
     assert figures("--dataset", "other.csv", *asked) == figures("--dataset", "y_new.csv")
-    assert predicted("other.csv", *asked) == predicted("y_new.csv")
-
-
-def test_an_input_of_the_targets_name_is_no_target(layout, folder):
-    """A file of the inputs alone has the name once."""
-    trained("y.csv", "--target", layout.index("t"))
-    header, rows = predicted("y_new.csv")
-    for inputs in ("nb", "bn"):
-        (folder / "inputs.csv").write_text(as_csv(*pair_table(inputs, "y", 1)))
-        assert predicted("inputs.csv") == (header[:-1], [row[:-1] for row in rows])
-        refused = run("--test", "--model", "m.bin", "--dataset", "inputs.csv")
-        assert refused.code == 65 and "no column y besides the inputs, expected" in refused.err
+    assert predicted("other.csv", *asked) == (header, rows)
 
 
 def test_two_targets_of_one_name_are_two(folder):
     """Each is judged by its own column."""
     names, columns = pair_table("bnt", "y")
     for file, header in (("y", names), ("f", ["b", "u", "v"])):
-        (folder / f"{file}.csv").write_text(as_csv(header, columns))
+        (folder / f"{file}.csv").write_text(csv_of(header, columns))
     found = []
     for file in "yf":
         trained(f"{file}.csv", "--target", "1,2", "--task", "regression")
         found.append((figures()["rmse"], figures("--dataset", f"{file}.csv")["rmse"], predicted(f"{file}.csv")[1]))
     assert found[0] == found[1]
-    (folder / "other.csv").write_text(as_csv([*names[1:], "b"], [*columns[1:], columns[0]]))
+    (folder / "other.csv").write_text(csv_of([*names[1:], "b"], [*columns[1:], columns[0]]))
     refused = run("--test", "--model", "m.bin", "--dataset", "other.csv")
     assert refused.code == 65

@@ -49,6 +49,20 @@ def test_gaps_and_words_that_training_did_not_have(tables, folder):
     check_both(folder, new)
 
 
+def test_parts_of_dates_of_seven_centuries_in_every_format(folder):
+    pd, rng = pytest.importorskip("pandas"), np.random.default_rng(1)
+    when = np.datetime64(0, "s") + rng.integers(-12 * 10**9, 9 * 10**9, 300) * np.timedelta64(1, "s")
+    when[3] = np.datetime64("NaT")
+    size = rng.normal(size=300).round(3)
+    rows = [f"{'' if np.isnat(time) else time},{value},{value}" for time, value in zip(when, size)]
+    (folder / "old.csv").write_text("\n".join(["when,size,goal", *rows]))
+    trained(folder, folder / "old.csv", "--number_embedding", "waves3", "--dtype", "float64", "--backend", "seq")
+    check_both(folder, folder / "old.csv", backend="seq")
+    model, frame = nn.Model.load(folder / "m.bin"), pd.DataFrame({"when": when, "size": size})
+    assert model.network.encoding.encoders[0].parts == ["month", "monthday", "weekday", "hour"]
+    assert (model.predict(frame) == model.predict(pd.read_csv(folder / "old.csv"))).all()
+
+
 def test_yes_and_no_in_every_way_that_a_model_reads(folder):
     (folder / "old.csv").write_text(
         "\n".join(["t,x,y", *(f"{['yes', 'no'][k * k % 3 % 2]},{k % 7},{k % 11 / 3}" for k in range(90))])

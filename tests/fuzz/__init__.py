@@ -4,8 +4,8 @@ targets.py     what is read, and how: a line for each format
 seeds.py       the files that changes begin with, made by code
 judge.py       one input: an error of nn or none, and the time and memory that it takes
 mutation.py    changes at random
-worker.py      the process that reads one target's inputs
-__main__.py    the command, which starts a worker for each target
+campaign.py    a process for each target, which reads its inputs
+__main__.py    the command
 findings/      inputs that were findings once, TARGET-what; tests/house/test_fuzz.py replays them
 """
 

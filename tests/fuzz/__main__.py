@@ -12,13 +12,18 @@ finding-TARGET-...; any finding ends the run with 1.
 from __future__ import annotations
 
 import argparse
+import math
+import os
 import random
 import sys
 import time
 from pathlib import Path
 
-from .campaign import Campaign, line_of
-from .targets import TARGETS
+os.environ |= {"OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1"}  # before NumPy and nn are imported
+
+from .campaign import line_of, run  # noqa: E402
+from .judge import judged  # noqa: E402
+from .targets import TARGETS, folder_of_inputs  # noqa: E402
 
 
 def main() -> int:
@@ -28,12 +33,11 @@ def main() -> int:
     if given.files:
         return _replay(names[0], given.files)
     seed = random.randrange(2**31) if given.seed is None else given.seed
-    minutes = 1.0 if given.minutes is None and given.runs is None else given.minutes
+    minutes = given.minutes or (1.0 if given.runs is None else math.inf)
     print(f"inputs changed at random; --seed {seed}", flush=True)
-    campaign, begun = Campaign(seed, given.runs), time.monotonic()
-    found = 0
+    begun, found = time.monotonic(), 0
     for number, name in enumerate(names, 1):
-        result = campaign.run(name, minutes and begun + 60 * minutes * number / len(names))
+        result = run(name, seed, given.runs, begun + 60 * minutes * number / len(names))
         print(line_of(name, result), flush=True)
         found += len(result.findings)
     return 1 if found else 0
@@ -54,9 +58,6 @@ def _options() -> argparse.Namespace:
 
 def _replay(name: str, files: list[Path]) -> int:
     """Read files again; print what is wrong with each."""
-    from .judge import judged
-    from .targets import folder_of_inputs
-
     found = 0
     for file in files:
         with folder_of_inputs() as folder:

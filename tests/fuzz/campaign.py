@@ -1,23 +1,27 @@
-"""The campaign: starts a worker for each target, and gathers what it tells."""
+"""The campaign: a process for each target reads one input after another; what it dies of is a finding, too."""
 
 from __future__ import annotations
 
 import hashlib
 import importlib.util
-import json
+import logging
+import math
 import os
 import shutil
 import signal
-import subprocess
 import sys
-import threading
+import time
+import warnings
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from .judge import judged, limit_addresses
+from .mutation import mutations
 from .targets import TARGETS, folder_of_inputs
 
-SILENT_SECONDS = 300  # after which a worker hangs; on a busy machine its start alone may take one
-MOST_DEATHS = 10  # of workers, after which a target is given up
+SILENT_SECONDS = 300  # of one input, after which a process hangs; the judge counts processor time alone
+MOST_DEATHS = 10  # of processes, after which a target is given up
 
 
 @dataclass
@@ -39,106 +43,111 @@ def line_of(name: str, result: Result) -> str:
     return f"{name:17}{result.inputs:8} inputs {rate:7.0f}/s, {len(result.findings)} findings{found}"
 
 
-@dataclass
-class Campaign:
-    """How targets are run. runs: inputs of each; None: without such a limit."""
+def run(name: str, seed: int, runs: int | None = None, until: float = math.inf) -> Result:
+    """Run one target: let one process after another read, for of some inputs a process dies.
 
-    seed: int
-    runs: int | None = None
-
-    def run(self, name: str, until: float | None = None) -> Result:
-        """Run one target. until: when it ends at the latest, of time.monotonic; an input is read in any case."""
-        missing = [name for name in TARGETS[name].needs if not (importlib.util.find_spec(name) or shutil.which(name))]
-        if missing:
-            return Result(skipped=f"{missing[0]} is not installed")
-        with folder_of_inputs() as folder:
-            return self._watch(name, folder, until)
-
-    def _watch(self, name: str, folder: Path, until: float | None) -> Result:
-        """Let one worker after another read until the end: of some inputs a worker dies."""
-        whole = Result()
+    runs: inputs of a target; None: without such a limit. until: when it ends at the latest, of time.monotonic; an input
+    is read in any case.
+    """
+    missing = [name for name in TARGETS[name].needs if not (importlib.util.find_spec(name) or shutil.which(name))]
+    if missing:
+        return Result(skipped=f"{missing[0]} is not installed")
+    result, began = Result(), time.monotonic()
+    most = math.inf if runs is None else -(-runs // TARGETS[name].cost)
+    with folder_of_inputs() as folder:
         for deaths in range(MOST_DEATHS):
-            runs = self.runs and -(-self.runs // TARGETS[name].cost) - whole.inputs
-            result, why = self._watch_worker(name, folder, self._command(name, folder, until, runs, self.seed + deaths))
-            whole.inputs, whole.seconds = whole.inputs + result.inputs, whole.seconds + result.seconds
-            whole.findings += result.findings
-            if why is None:
+            process = os.fork()
+            if not process:
+                _read_inputs(name, folder, seed + deaths, most - result.inputs, until)
+            code = os.waitstatus_to_exitcode(os.waitpid(process, 0)[1])
+            result.inputs += int((folder / "count").read_text() or 0)
+            result.findings += (folder / "findings").read_text().splitlines()
+            if not code:
                 break
-            _keep(name, whole, why, folder / "current")
-        return whole
-
-    def _watch_worker(self, name: str, folder: Path, command: list[str]) -> tuple[Result, str | None]:
-        """Start a worker, and end it where it hangs. Return what came of it, and why it has died."""
-        result = Result()
-        with open(folder / "stderr", "wb") as stderr:
-            worker = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=stderr, env=_environment())
-            timer = _Silence(worker)
-            try:
-                for line in worker.stdout:
-                    timer.heard()
-                    _take(name, result, json.loads(line), folder)
-                code = worker.wait()
-            finally:
-                timer.stop()
-                worker.kill()
-                worker.wait()
-        told = (folder / "stderr").read_bytes().decode(errors="replace")
-        why = _death(code, told) if code else None
-        return result, f"{why} after a silence" if why and timer.has_rung else why
-
-    def _command(self, name: str, folder: Path, until: float | None, runs: int | None, seed: int) -> list[str]:
-        command = [sys.executable, "-m", f"{__package__}.worker", "--target", name, "--folder", str(folder)]
-        command += ["--seed", str(seed)]
-        command += [] if runs is None else ["--runs", str(runs)]
-        return command + ([] if until is None else ["--until", str(until)])
+            result.findings.append(_kept(name, _death(code, folder), (folder / "current").read_bytes()))
+    result.seconds = time.monotonic() - began
+    return result
 
 
-def _death(code: int, told: str) -> str:
-    """Return why a worker has died: the signal, or its last lines."""
+def _read_inputs(name: str, folder: Path, seed: int, most: float, until: float) -> None:
+    """Read inputs until the time is over or there were enough, and end this process."""
+    target, places, parent = TARGETS[name], set(), os.getppid()
+    current, count, stderr = (os.open(folder / file, os.O_RDWR | os.O_CREAT | os.O_TRUNC)
+                              for file in ("current", "count", "stderr"))  # fmt: skip
+    os.dup2(stderr, 1)
+    os.dup2(stderr, 2)
+    code = 1
+    try:
+        with (folder / "findings").open("w") as findings:
+            _quieten()
+            limit_addresses()
+            signal.signal(signal.SIGALRM, signal.SIG_DFL)
+            for number, data in enumerate(mutations(name, target.seeds(), target.words, seed), 1):
+                (folder / target.file).write_bytes(data)
+                os.ftruncate(current, os.pwrite(current, data, 0))  # for a process that dies of it
+                signal.alarm(SILENT_SECONDS)
+                finding = judged(target, folder / target.file)
+                if finding and finding.place not in places:
+                    places.add(finding.place)
+                    print(_kept(name, finding.what, data), file=findings, flush=True)
+                os.pwrite(count, b"%d" % number, 0)
+                if number >= most or time.monotonic() >= until or os.getppid() != parent:
+                    break
+        code = 0
+    except BaseException as error:
+        sys.excepthook(type(error), error, error.__traceback__)
+        sys.stderr.flush()
+    finally:
+        os._exit(code)
+
+
+class AtOnce:
+    """An executor whose work is done when it is submitted: threads would take most of the time of a small input."""
+
+    def __init__(self, *_):
+        pass
+
+    def submit(self, function, *arguments) -> Future:
+        """Call the function."""
+        future = Future()
+        try:
+            future.set_result(function(*arguments))
+        except Exception as error:
+            future.set_exception(error)
+        return future
+
+    def map(self, function, *items) -> list:
+        """Call the function for all items."""
+        return list(map(function, *items))
+
+    def __enter__(self) -> AtOnce:
+        return self
+
+    def __exit__(self, *_) -> None:
+        pass
+
+
+def _quieten() -> None:
+    """Leave out what readers say, and their threads."""
+    warnings.simplefilter("ignore")
+    logging.disable()
+    for module in [*sys.modules.values()]:
+        if getattr(module, "ThreadPoolExecutor", None) is ThreadPoolExecutor:
+            module.ThreadPoolExecutor = AtOnce
+
+
+def _death(code: int, folder: Path) -> str:
+    """Return why a process has died: the signal, or its last lines."""
     if code < 0:
-        return f"ended by {signal.Signals(-code).name}"
+        silent = " after a silence" if code == -signal.SIGALRM else ""
+        return f"ended by {signal.Signals(-code).name}{silent}"
+    told = (folder / "stderr").read_bytes().decode(errors="replace")
     lines = [line.strip() for line in told.splitlines() if line.strip() and len(line) < 500]
     return f"exit code {code}: {' | '.join(lines[-8:])}"
 
 
-def _take(name: str, result: Result, facts: dict, folder: Path) -> None:
-    """Add what a worker tells in one line."""
-    if "finding" in facts:
-        _keep(name, result, facts["finding"], folder / facts["file"])
-    else:
-        result.inputs, result.seconds = facts["inputs"], facts["seconds"]
-
-
-def _keep(name: str, result: Result, what: str, file: Path) -> None:
-    data = file.read_bytes() if file.exists() else b""
+def _kept(name: str, what: str, data: bytes) -> str:
+    """Keep an input in the current folder; return the line that says what is wrong with it."""
     kept = f"finding-{name}-{hashlib.sha256(data).hexdigest()[:8]}"
     Path(kept).write_bytes(data)
-    result.findings.append(f"{kept}: {what}")
-
-
-def _environment() -> dict[str, str]:
-    """Return the environment of a worker: it imports what this process imports."""
-    paths = os.pathsep.join(path or os.getcwd() for path in sys.path)
-    return {**os.environ, "PYTHONPATH": paths, "OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1"}
-
-
-class _Silence:
-    """Kills a process that has not been heard of for too long."""
-
-    def __init__(self, process: subprocess.Popen):
-        self._process, self.has_rung = process, False
-        self._timer = threading.Timer(0, lambda: None)
-        self.heard()
-
-    def heard(self) -> None:
-        self._timer.cancel()
-        self._timer = threading.Timer(SILENT_SECONDS, self._ring)
-        self._timer.daemon = True
-        self._timer.start()
-
-    def _ring(self) -> None:
-        self.has_rung = True
-        self._process.kill()
-
-    def stop(self) -> None:
-        self._timer.cancel()
+    return f"{kept}: {what}"

@@ -163,7 +163,7 @@ def _read_model(path: Path) -> None:
     if net.encoding is None and sum(layer.outputs for layer in net.layers) + net.inputs < MOST_VALUES:
         net.predict(np.zeros((1, *net.layers[0].in_shape), np.float32).reshape(1, -1))
     path.with_name("mixed.csv").write_bytes(seeds.MIXED)  # where the training data of some seeds are looked for
-    for reading in (loading.training_dataset, loading.holdout_dataset):
+    for reading in (loading.training_dataset, loading.held_out):
         with contextlib.suppress(nn.NnError):
             reading(net, path, force=True)
 

@@ -5,8 +5,11 @@ import itertools
 import os
 import re
 import shutil
+import signal
 import subprocess
 import sys
+import time
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -40,11 +43,13 @@ def read(name, data, folder):
 
 
 @pytest.mark.parametrize("name", FINDINGS)
-def test_findings_stay_mended(name, tmp_path):
+def test_findings_stay_mended(name, tmp_path, monkeypatch):
     """In a process of its own: some of them ended it."""
-    target_of(name)
-    ended = fuzz("--target", name, *map(str, FINDINGS[name]), folder=tmp_path)
-    assert ended.returncode == 0, ended.stdout + ended.stderr[-1000:]
+    inputs = [found.read_bytes() for found in FINDINGS[name]]
+    monkeypatch.setitem(TARGETS, name, replace(target_of(name), seeds=lambda: inputs, cost=1))
+    monkeypatch.chdir(tmp_path)
+    result = campaign.run(name, seed=1, runs=len(inputs))
+    assert (result.inputs, result.findings) == (len(inputs), [])
 
 
 @pytest.mark.parametrize("name", TARGETS)
@@ -123,15 +128,24 @@ def test_the_command_prints_a_line_for_a_target(tmp_path):
     assert ended.returncode == 0 and "--seed 7" in first
     assert re.fullmatch(r"layers +300 inputs +\d+/s, 0 findings", line)
     assert not list(tmp_path.iterdir())
+    ended = fuzz("--target", "plan", *map(str, FINDINGS["plan"]), folder=tmp_path)
+    assert ended.returncode == 0 and ended.stdout.count("read or refused, as it should be") == len(FINDINGS["plan"])
 
 
-def test_a_worker_that_dies_is_a_finding(tmp_path, monkeypatch):
-    dying = "import os, sys; open(sys.argv[1] + '/current', 'wb').write(b'x'); os.kill(os.getpid(), 11)"
+@pytest.mark.parametrize(
+    "reader, told",
+    [
+        (lambda path: os.kill(os.getpid(), signal.SIGKILL), "ended by SIGKILL"),
+        (lambda path: time.sleep(60), "ended by SIGALRM after a silence"),
+        (lambda path: os.write(2, b"told\n") and os._exit(3), "exit code 3: told"),
+    ],
+    ids=["signal", "silence", "exit"],
+)
+def test_a_process_that_dies_is_a_finding(tmp_path, monkeypatch, reader, told):
     monkeypatch.setattr(campaign, "MOST_DEATHS", 2)
-    command = lambda self, name, folder, *_: [sys.executable, "-c", dying, str(folder)]  # noqa: E731
-    monkeypatch.setattr(campaign.Campaign, "_command", command)
+    monkeypatch.setattr(campaign, "SILENT_SECONDS", 1)
+    monkeypatch.setitem(TARGETS, "dying", Target(lambda: [b"x"], reader))
     monkeypatch.chdir(tmp_path)
-    result = campaign.Campaign(seed=1).run("layers")
-    kept = f"finding-layers-{hashlib.sha256(b'x').hexdigest()[:8]}"
-    assert result.findings == 2 * [f"{kept}: ended by SIGSEGV"]
+    kept = f"finding-dying-{hashlib.sha256(b'x').hexdigest()[:8]}"
+    assert campaign.run("dying", seed=1).findings == 2 * [f"{kept}: {told}"]
     assert (tmp_path / kept).read_bytes() == b"x"

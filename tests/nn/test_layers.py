@@ -7,19 +7,16 @@ from support.distances import relative_distance
 from support.networks import (
     ALONE,
     BACKENDS,
+    EVERY,
     KINDS,
     STACKS,
     check_against_numpy,
     fill,
     flattened,
     network,
-    with_activation,
-    with_loss,
 )
 
-from nn import nn_aux
-from nn.layers import LAYER_KINDS, parse
-from nn.nn import parameters
+from nn.layers import parse
 from nn.utils import NnError
 
 
@@ -37,31 +34,13 @@ def test_a_stack_of_layers_agrees_with_numpy(spec, backend, rows):
     check_against_numpy(network(spec, backend), rows)
 
 
-@pytest.mark.parametrize("kind", LAYER_KINDS)
-def test_every_layer_kind_agrees_with_numpy(kind, backend):
-    net = network(KINDS[kind], backend)
-    assert kind in [layer.kind for layer in net.layers]
-    x, y = fill(net, 6)
-    masks = plain_layers.dropout_masks(net.layers, 6, seed=3, step=1)
-    loss, vector, dx = net.engine.gradients(x.reshape(6, -1), y, seed=3, step=1)
-    want_loss, want, want_dx = plain_layers.gradients(net.layers, net.parameters(), x, y, masks)
-    assert loss == pytest.approx(want_loss, rel=1e-12)
-    assert relative_distance(dx, want_dx) < 1e-12
-    assert relative_distance(vector, flattened({name: want[name] for name in net.parameters()})) < 1e-12
-
-
 @pytest.mark.parametrize("dtype", ["float64", "float32"])
-@pytest.mark.parametrize("activation", nn_aux.ACTIVATIONS)
-def test_every_activation_agrees_with_numpy(activation, dtype, backend):
-    for spec in with_activation(activation):
-        check_against_numpy(network(spec, backend, dtype), rows=6)
-
-
-@pytest.mark.parametrize("dtype", ["float64", "float32"])
-@pytest.mark.parametrize("loss", nn_aux.LOSSES)
-def test_every_loss_agrees_with_numpy(loss, dtype, backend):
-    for spec in with_loss(loss):
-        check_against_numpy(network(spec, backend, dtype, loss=loss), rows=6)
+@pytest.mark.parametrize("name", EVERY)
+def test_every_layer_kind_activation_and_loss_agrees_with_numpy(name, dtype, backend):
+    for spec, options in EVERY[name]:
+        net = network(spec, backend, dtype, **options)
+        assert name not in KINDS or name in [layer.kind for layer in net.layers]
+        check_against_numpy(net, rows=6, seed=3, step=1)
 
 
 @pytest.mark.parametrize("spec", STACKS)
@@ -90,11 +69,12 @@ def test_omp_gives_the_same_bits_for_any_thread_count(spec, dtype):
 
 
 @pytest.mark.parametrize("backend", BACKENDS)
-def test_a_row_does_not_depend_on_the_batch_around_it(backend):
-    net = network(STACKS[1], backend, "float32")
-    x, _ = fill(net, 9)
+@pytest.mark.parametrize("spec", [STACKS[1], "mixed,40:tanh,9:relu,2", "waves,40:tanh,8:relu,2"])
+def test_a_row_does_not_depend_on_the_batch_around_it(spec, backend):
+    net = network(spec, backend, "float32")
+    x, _ = fill(net, 200)
     whole = net.predict(x)
-    assert all(np.array_equal(net.predict(x[i : i + 1])[0], whole[i]) for i in range(9))
+    assert all(np.array_equal(net.predict(x[i : i + 1])[0], whole[i]) for i in (*range(9), 63, 199))
 
 
 # ---- examples worked by hand: Zhang, Lipton, Li, Smola, «Dive into Deep Learning», sections 7.2, 7.3 and 7.5
@@ -161,15 +141,7 @@ def test_philox_gives_the_published_words():
     ["7,dropout0.5", "5x3x3,dropout0.25:sigmoid", "17x5x3,conv18k2:tanh,dropout0.3,conv3k2,dropout0.9,flatten,3"],
 )
 def test_dropout_draws_the_masks_of_the_rule(spec, backend):
-    net = network(spec, backend)
-    x, y = fill(net, 5)
-    masks = plain_layers.dropout_masks(net.layers, 5, seed=12345, step=678)
-    loss, vector, dx = net.engine.gradients(x.reshape(5, -1), y, seed=12345, step=678)
-    want_loss, want, want_dx = plain_layers.gradients(net.layers, net.parameters(), x, y, masks)
-    assert loss == pytest.approx(want_loss, rel=1e-12)
-    assert relative_distance(dx, want_dx) < 1e-12
-    for name, grad in parameters.by_name(net.layers, vector).items():
-        assert relative_distance(grad, want[name]) < 1e-12, name
+    check_against_numpy(network(spec, backend), 5, seed=12345, step=678)
 
 
 @pytest.mark.parametrize("backend", BACKENDS)
@@ -192,18 +164,15 @@ def test_dropout_drops_its_share_and_differs_from_step_to_step(backend):
 # ---- shapes
 
 
-def shapes(spec):
-    return [layer.out_shape for layer in parse(spec)]
-
-
-def test_windows_that_do_not_fit_are_dropped():
-    assert shapes("1x7x8,maxpool3")[0] == (1, 2, 2)
-    assert shapes("1x7x8,conv2k3s4")[0] == (2, 2, 2)
-
-
-def test_same_keeps_the_size_at_stride_1_and_divides_it_rounded_up_otherwise():
-    assert shapes("1x28x28,conv4k2same")[0] == (4, 28, 28)
-    assert shapes("1x7x8,conv2k3s3same")[0] == (2, 3, 3)
+@pytest.mark.parametrize(
+    ("spec", "shape"),
+    [
+        ("1x7x8,maxpool3", (1, 2, 2)), ("1x7x8,conv2k3s4", (2, 2, 2)),  # windows that do not fit are dropped
+        ("1x28x28,conv4k2same", (4, 28, 28)), ("1x7x8,conv2k3s3same", (2, 3, 3)),  # divided by the stride, rounded up
+    ],
+)  # fmt: skip
+def test_shapes_of_convolutions_and_pooling(spec, shape):
+    assert parse(spec)[0].out_shape == shape
 
 
 def test_the_digit_network_has_26594_parameters():

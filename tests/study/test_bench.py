@@ -14,10 +14,9 @@ from nn.study.bench import CASES, CC, Forward, Product, TrainStepCase, select
 from nn.utils import UsageError
 
 sys.path.append(str(REPOSITORY))
-from tests.bench.against import geometric_mean, measure  # noqa: E402 - of the checkout, which need not be installed
-from tests.bench.compare import MEMORY_TARGET  # noqa: E402
+from tests.bench.compare import MEMORY_TARGET, measure  # noqa: E402 - of the checkout, which need not be installed
 from tests.bench.growth import WIDTHS, width_case  # noqa: E402
-from tests.bench.sides import SIDES, Nn, needed_bytes  # noqa: E402
+from tests.bench.sides import Nn, needed_bytes  # noqa: E402
 from tests.bench.truth import error, truth  # noqa: E402
 
 TRAINING = [case for case in CASES if isinstance(case, TrainStepCase) and case.networks == 1]
@@ -134,27 +133,23 @@ def test_a_build_against_itself_takes_about_the_same_time(tmp_path, monkeypatch)
     machine."""
     (tmp_path / "tests").symlink_to(REPOSITORY / "tests")
     (tmp_path / "nn").symlink_to(Path(nn.__file__).parent)
-    monkeypatch.setattr("tests.bench.against.ROOT", tmp_path)
-    result = measure(str(tmp_path), ["cc-b10", "cc-forward-1", "product-thin", "width-50"], 1, 3, 0.005)
+    monkeypatch.setattr("tests.bench.compare.ROOT", tmp_path)
+    how = {"against": str(tmp_path), "threads": 1, "rounds": 3, "turn_seconds": 0.005}
+    result = measure(["cc-b10", "cc-forward-1", "product-thin", "width-50"], **how)
     assert [r["case"] for r in result["results"]] == ["cc-b10", "cc-forward-1", "product-thin", "width-50"]
-    assert 0.2 < result["geometric_mean"] < 5
-    assert geometric_mean([r["ratio"] for r in result["results"]]) == result["geometric_mean"]
+    mean, _ = result["geometric_means"]["old"]
+    assert 0.2 < mean < 5
+    assert mean == pytest.approx(np.prod([r["peers"]["old"]["ratio"] for r in result["results"]]) ** 0.25)
 
 
 def test_another_build_must_be_a_checkout_and_a_case_known(tmp_path):
     with pytest.raises(UsageError, match="expected tests/bench"):
-        measure(str(tmp_path), [], 1, 1)
+        measure([], against=str(tmp_path), threads=1, rounds=1)
     with pytest.raises(UsageError, match="no case solr"):
-        measure(str(REPOSITORY), ["solr"], 1, 1)
+        measure(["solr"], against=str(REPOSITORY), threads=1, rounds=1)
 
 
-@pytest.mark.parametrize("name", ["nn", "jax"])
-def test_sides_that_train_several_networks_compute_the_true_gradients(name):
-    try:
-        side = SIDES[name]()
-    except ImportError as missing:
-        pytest.skip(f"{name}: {missing}")
-    case = SMALL[-1]
-    once, gradients, _ = side.start(case)
+def test_a_side_that_trains_several_networks_computes_the_true_gradients():
+    once, gradients, _ = Nn().start(SMALL[-1])
     assert once() > 0
-    assert gradients is None or error(gradients, truth(case)) < 1e-5  # float32
+    assert error(gradients, truth(SMALL[-1])) < 1e-5  # float32

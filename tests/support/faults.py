@@ -46,14 +46,14 @@ def _library(folder: str) -> Path:
     return built
 
 
-def outcomes(kind: str, command: list[str], folder: Path, *, lasting: bool = False, each: int = 1) -> list[Outcome]:
+def outcomes(kind: str, command: list[str], folder: Path, *, lasting: bool = False) -> list[Outcome]:
     """Run `nn COMMAND` in copies of the folder, once for every call of the kind that it makes, which fails.
 
-    lasting: all calls after the n-th fail too. each: only every that many calls fail.
+    lasting: all calls after the n-th fail too.
     """
     from support.command_line import environment
 
-    variables = environment(LD_PRELOAD=str(_library(str(folder.parent))), NN_FAULTS=json.dumps([kind, lasting, each]))
+    variables = environment(LD_PRELOAD=str(_library(str(folder.parent))), NN_FAULTS=json.dumps([kind, lasting]))
     program = [sys.executable, str(Path(__file__)), *map(str, command)]
     done = subprocess.run(program, cwd=folder, env=variables, capture_output=True, text=True, timeout=600)
     assert done.returncode == 0, f"after {done.stdout[-500:]}: {done.returncode}\n{done.stderr[-2000:]}"
@@ -65,7 +65,7 @@ def _contents(folder: Path) -> dict[str, str]:
 
 
 def _main(command: list[str]) -> None:
-    kind, lasting, each = json.loads(os.environ["NN_FAULTS"])
+    kind, lasting = json.loads(os.environ["NN_FAULTS"])
     number, library = KINDS.index(kind), ctypes.CDLL(None)
     arm, calls = library.faults_arm, library.faults_calls
     arm.argtypes, calls.restype = [ctypes.c_int, ctypes.c_long, ctypes.c_long, ctypes.c_int], ctypes.c_long
@@ -74,7 +74,7 @@ def _main(command: list[str]) -> None:
 
     from support.command_line import run
 
-    for n in range(0, MOST, each):  # 0: nothing fails, and all is imported
+    for n in range(MOST):  # 0: nothing fails, and all is imported
         os.chdir(original)
         shutil.rmtree(copy, ignore_errors=True)
         shutil.copytree(original, copy)

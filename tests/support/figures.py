@@ -23,12 +23,12 @@ def close(value):
 
 def network(task, scores, **facts):
     """What `test` needs of a network: its task and its scores, whatever the rows hold."""
-    defaults = {"threshold": 0.5, "classes": None, "target_written": None}
+    defaults = {"threshold": 0.5, "classes": None}
     return SimpleNamespace(task=task, predict=lambda x: np.asarray(scores), **{**defaults, **facts})
 
 
 def dataset(task, y, **facts):
-    defaults = {"classes": None, "targets": None, "path": None, "written": None, "persistence": lambda: None}
+    defaults = {"classes": None, "targets": None, "path": None, "persistence": lambda: None}
     return SimpleNamespace(task=task, x=np.zeros((len(y), 1)), y=np.asarray(y), **{**defaults, **facts})
 
 

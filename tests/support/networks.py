@@ -6,6 +6,8 @@ import pytest
 from nn import Dataset, train
 from nn.layers import InputColumn
 from nn.nn import Network
+from nn.nn.parameters import by_name
+from nn.nn_aux import ACTIVATIONS, LOSSES
 from nn.utils import UsageError
 from support import plain_layers
 from support.distances import relative_distance
@@ -134,6 +136,9 @@ KINDS = {  # layer kind -> a network with a layer of it
 }
 
 
+OUTPUT_ACTIVATIONS = {"bce": "sigmoid", "ce": "softmax"}  # of the losses that need a certain one
+
+
 def with_activation(name: str) -> list[str]:
     """Return specs of networks that have the activation wherever it may stand."""
     if name == "softmax":
@@ -141,13 +146,18 @@ def with_activation(name: str) -> list[str]:
     return [f"4,9:{name},5:{name}", f"2x5x5,conv3k2:{name},maxpool2:{name},flatten:{name}"]
 
 
-OUTPUT_ACTIVATIONS = {"bce": "sigmoid", "ce": "softmax"}  # of the losses that need a certain one
-
-
 def with_loss(name: str) -> list[str]:
     """Return specs of networks, dense and convolutional, that the loss can judge."""
     last = OUTPUT_ACTIVATIONS.get(name, "linear")
     return [f"6,5:tanh,3:{last}", f"2x4x4,conv3k2:tanh,3:{last}"]
+
+
+# every layer kind, activation and loss -> networks that have it, as (spec, options of a network)
+EVERY = {
+    **{kind: [(spec, {})] for kind, spec in KINDS.items()},
+    **{name: [(spec, {}) for spec in with_activation(name)] for name in ACTIVATIONS},
+    **{name: [(spec, {"loss": name}) for spec in with_loss(name)] for name in LOSSES},
+}
 
 
 def require(backend: str) -> None:
@@ -225,16 +235,19 @@ def flattened(named: dict) -> np.ndarray:
     return np.concatenate([values.ravel() for values in named.values()])
 
 
-def check_against_numpy(net, rows):
+def check_against_numpy(net, rows, **draw):
+    """draw: seed and step of the masks of dropout, if there are any."""
     x, y = fill(net, rows)
     tolerance = TOLERANCE[net.dtype]
     outs = plain_layers.forward(net.layers, net.parameters(), x)
     assert relative_distance(net.predict(x), outs[-1]) < tolerance
-    loss, grads, dx = net.gradients(x, y)
-    want_loss, want, want_dx = plain_layers.gradients(net.layers, net.parameters(), x, y, loss=net.loss)
+    loss, vector, dx = net.engine.gradients(x.reshape(rows, -1), y, **draw)
+    grads = by_name(net.layers, vector)
+    masks = plain_layers.dropout_masks(net.layers, rows, **draw) if draw else None
+    want_loss, want, want_dx = plain_layers.gradients(net.layers, net.parameters(), x, y, masks, loss=net.loss)
     assert loss == pytest.approx(want_loss, rel=tolerance)
-    assert np.linalg.norm(want_dx) > 0
-    assert relative_distance(dx, want_dx) < 4 * tolerance
+    assert np.linalg.norm(want_dx) > 0 or draw  # dropout may leave none
+    assert relative_distance(dx.reshape(want_dx.shape), want_dx) < 4 * tolerance
     assert grads.keys() == want.keys()
     for name in grads:
         assert relative_distance(grads[name], want[name]) < 4 * tolerance, name

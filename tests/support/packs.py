@@ -14,14 +14,14 @@ LAYERS = {"binary": "6,12,dropout0.2,1", "multiclass": "6,12,dropout0.2,3", "reg
 BEST = {"binary": "roc_auc", "multiclass": "accuracy", "regression": "rmse"}
 
 
-def data(task, rows=400):
-    rng = np.random.default_rng(1)
+def data(task="binary", rows=400, seed=1, **more):
+    rng = np.random.default_rng(seed)
     x = rng.normal(size=(rows, 6)).astype(np.float32)
     score = x[:, 0] * x[:, 1] + rng.normal(size=rows) / 2
     if task == "regression":
-        return nn.Dataset(x, np.stack([3 * score + 50, x[:, 2]], 1).astype(np.float32), task)
+        return nn.Dataset(x, np.stack([3 * score + 50, x[:, 2]], 1).astype(np.float32), task, **more)
     y = np.digitize(score, [0] if task == "binary" else [-0.5, 0.5]).astype(np.int32)
-    return nn.Dataset(x, y, task, ["a", "b", "c"][: y.max() + 1])
+    return nn.Dataset(x, y, task, ["a", "b", "c"][: y.max() + 1], **more)
 
 
 def network(task, seed=SEED, backend="omp", **options):
@@ -32,12 +32,32 @@ def vector(net):
     return np.concatenate([value.ravel() for value in net.parameters().values()])
 
 
-def alone(task, member, settings, backend="omp", ds=None, **flags):
-    """Return the network that is trained alone with these settings."""
+def alone(task, seed, settings, backend="omp", ds=None, layers=None, **flags):
+    """Return the network of a seed that is trained alone with these settings; layers: None, those of the task."""
     own = {name: value for name, value in settings.items() if name not in ("hidden", "dropout")}
-    net = Network(layers_with(LAYERS[task], settings), task, seed=member.seed, backend=backend)
+    net = Network(layers_with(layers or LAYERS[task], settings), task, seed=seed, backend=backend)
     nn.train(net, ds or data(task), split_seed=SEED, **{"epochs": 3, **flags, **own})
     return net
+
+
+def check_alone(task, net, told, *given, **flags):
+    """Check that members are networks alone. told: the figures of the training; given, flags: as `alone` takes them."""
+    for member, own in zip(net.members, told["members"], strict=True):
+        assert member.seed == own["seed"]
+        one = alone(task, member.seed, own["settings"], *given, **flags)
+        assert np.array_equal(vector(member), vector(one)) and member.metadata() == one.metadata()
+
+
+def check_file(net, path, x):
+    """Check that the file of a network holds all that it knows; returns what it holds."""
+    net.export(path)
+    again = Network.of_file(path, backend=net.backend)
+    assert np.array_equal(again.predict(x), net.predict(x)) and again.metadata() == net.metadata()
+    assert np.array_equal(again.deviation(x), net.deviation(x)) and again.seed == net.seed
+    before = path.read_bytes()
+    again.export(path)
+    assert path.read_bytes() == before
+    return again
 
 
 class StopSoon(StopRequest):

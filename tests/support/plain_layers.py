@@ -80,14 +80,6 @@ def unpadded(x, layer):
     return x[:, :, layer.pad_top : layer.pad_top + height, layer.pad_left : layer.pad_left + width]
 
 
-def dense_forward(layer, x, w, b, mask):
-    return x @ w.T + b
-
-
-def dense_backward(layer, dz, x, w, mask):
-    return dz @ w, dz.T @ x, dz.sum(0)
-
-
 def conv_forward(layer, x, w, b, mask):
     image = padded(x, layer)
     out = np.empty((len(x), *layer.out_shape))
@@ -136,31 +128,6 @@ def avgpool_backward(layer, dz, x, w, mask):
     return dx, None, None
 
 
-def pad_forward(layer, x, w, b, mask):
-    zeros = layer.pad_top
-    return np.pad(x, ((0, 0), (0, 0), (zeros, zeros), (zeros, zeros)))
-
-
-def pad_backward(layer, dz, x, w, mask):
-    return unpadded(dz, layer), None, None
-
-
-def flatten_forward(layer, x, w, b, mask):
-    return x.reshape(len(x), -1, 1, 1)
-
-
-def flatten_backward(layer, dz, x, w, mask):
-    return dz.reshape(x.shape), None, None
-
-
-def dropout_forward(layer, x, w, b, mask):
-    return x if mask is None else x * mask
-
-
-def dropout_backward(layer, dz, x, w, mask):
-    return (dz if mask is None else dz * mask), None, None
-
-
 def philox(seed, counter):
     """Return Philox4x32-10's words, in Python's own numbers (Salmon et al. 2011)."""
     c, key, low = list(counter), [seed, 0], 0xFFFFFFFF
@@ -185,14 +152,6 @@ def dropout_masks(layers, rows, seed, step):
         for index, layer in enumerate(layers)
         if layer.kind == "dropout"
     }
-
-
-def activation_forward(layer, x, w, b, mask):
-    return ACTIVATIONS[layer.function][0](x)
-
-
-def activation_backward(layer, dz, x, w, mask):
-    return ACTIVATIONS[layer.function][1](dz, x, None), None, None
 
 
 def embedding_tables(layer, w):
@@ -268,15 +227,31 @@ def embedding_backward(layer, dz, x, w, mask):
     return dx, dw, None
 
 
+# kind -> (outputs, gradients by inputs, weights and biases)
 KINDS = {
-    "dense": (dense_forward, dense_backward),
+    "dense": (
+        lambda layer, x, w, b, mask: x @ w.T + b,
+        lambda layer, dz, x, w, mask: (dz @ w, dz.T @ x, dz.sum(0)),
+    ),
     "conv": (conv_forward, conv_backward),
     "maxpool": (maxpool_forward, maxpool_backward),
     "avgpool": (avgpool_forward, avgpool_backward),
-    "pad": (pad_forward, pad_backward),
-    "flatten": (flatten_forward, flatten_backward),
-    "dropout": (dropout_forward, dropout_backward),
-    "activation": (activation_forward, activation_backward),
+    "pad": (
+        lambda layer, x, *_: np.pad(x, [(0, 0)] * 2 + [(layer.pad_top,) * 2] * 2),
+        lambda layer, dz, *_: (unpadded(dz, layer), None, None),
+    ),
+    "flatten": (
+        lambda layer, x, *_: x.reshape(len(x), -1, 1, 1),
+        lambda layer, dz, x, *_: (dz.reshape(x.shape), None, None),
+    ),
+    "dropout": (
+        lambda layer, x, w, b, mask: x if mask is None else x * mask,
+        lambda layer, dz, x, w, mask: (dz if mask is None else dz * mask, None, None),
+    ),
+    "activation": (
+        lambda layer, x, *_: ACTIVATIONS[layer.function][0](x),
+        lambda layer, dz, x, *_: (ACTIVATIONS[layer.function][1](dz, x, None), None, None),
+    ),
     "embedding": (embedding_forward, embedding_backward),
 }
 

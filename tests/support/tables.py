@@ -1,4 +1,9 @@
-"""What the tests of tables share: parsing one field in C, reading a CSV file into columns."""
+"""What the tests of tables share: a table in files and frames, one field in C, a CSV file read into columns."""
+
+import csv
+import io
+import subprocess
+import sys
 
 import pytest
 from nn.core._seq import ffi, lib
@@ -9,16 +14,60 @@ from nn.data.csv_table import CsvSource
 from nn.data.dataset import Choices, Schema
 from nn.ds import load
 from nn.utils import DataError
+from support.command_line import environment
 
+PEAK = """
+import resource, sys
+import nn
+def peak():
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * (1 if sys.platform == "darwin" else 1024)
+nn.load(sys.argv[1])
+before, message = peak(), ""
+try:
+    nn.load(sys.argv[2])
+except nn.DataError as error:
+    message = error
+print(peak() - before, message)
+"""
 ANY = "n,word,day,id,y\n"  # the header of a table with a column of each kind
 
 
-def failure(path, error=DataError, **flags):
-    """The message of the error that loading must end in: one line that names the file."""
+def csv_of(names, columns) -> str:
+    """The text of a CSV file; names may come twice. None: no header."""
+    file = io.StringIO()
+    csv.writer(file, lineterminator="\n").writerows([*([] if names is None else [names]), *zip(*columns, strict=True)])
+    return file.getvalue()
+
+
+def saved(columns: dict[str, list], path: str) -> str:
+    """Write a table in the format of the suffix: csv, db or one that pandas writes; return the path."""
+    suffix = path.rpartition(".")[2]
+    if suffix == "csv":
+        with open(path, "w") as file:
+            file.write(csv_of(columns, columns.values()))
+        return path
+    from support.table_formats import pd, write_database
+
+    frame = pd.DataFrame(columns)
+    write_database(frame, path) if suffix == "db" else getattr(frame, f"to_{suffix}")(path)
+    return path
+
+
+def as_frame(columns: dict[str, list], form: str):
+    """A table as Python has it: pandas, arrow, columns or rows."""
+    if form == "arrow":
+        return pytest.importorskip("pyarrow").table(columns)
+    if form == "rows":
+        return [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
+    return pytest.importorskip("pandas").DataFrame(columns) if form == "pandas" else columns
+
+
+def failure(path, error=DataError, names=None, **flags):
+    """The message of the error that loading must end in: one line that names the file, or `names`."""
     with pytest.raises(error) as caught:
         load(path, **flags)
     message = str(caught.value)
-    assert "\n" not in message and message.startswith(str(path))
+    assert "\n" not in message and message.startswith(str(names or path))
     return message
 
 
@@ -56,3 +105,25 @@ def fields_of(column):
 def odd_of(table, place):
     """The odd words of a column: how many rows have each, and the first of them."""
     return {word: (odd.rows, table.row(odd.first)) for word, odd in table.columns[place].odd.items()}
+
+
+def peak_of_loading(path, small) -> tuple[int, str]:
+    """(bytes of memory that nn.load of a file takes in a process of its own, the error that it ends in, if any).
+
+    small: a file of its kind that is read before, with which all modules are loaded.
+    """
+    command = [sys.executable, "-c", PEAK, small, path]
+    done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=60, env=environment())
+    peak, _, message = done.stdout.partition(" ")
+    return int(peak), message
+
+
+def is_mapped(array) -> bool:
+    """Whether an array lies in a file, as the system's list of this process's memory has it."""
+    at = array.__array_interface__["data"][0]
+    with open("/proc/self/maps") as file:
+        for line in file:
+            first, last = (int(number, 16) for number in line.split()[0].split("-"))
+            if first <= at < last:
+                return line.split()[4] != "0"  # the number of the file
+    return False

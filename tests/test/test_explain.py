@@ -31,6 +31,19 @@ def table(rows: int = 240, seed: int = 0, classes: int = 2) -> list[dict]:
     return found
 
 
+def write(rows: list[dict], path: str = "t.csv") -> None:
+    with open(path, "w", newline="") as file:
+        writer = csv.DictWriter(file, list(rows[0]))
+        writer.writeheader()
+        writer.writerows(rows)
+
+
+@pytest.fixture
+def by_permutations(monkeypatch):
+    """Nothing is small enough for all coalitions."""
+    monkeypatch.setattr(shapley, "EXACT", 0)
+
+
 def trained(networks: int = 1, classes: int = 2, layers: str = "auto,6:tanh,1", **settings):
     ds = package.load(table(classes=classes), target="y")
     layers = layers if classes == 2 else layers[:-1] + str(classes)
@@ -81,8 +94,7 @@ def test_contributions_are_those_of_all_coalitions(networks, classes):
 
 
 @pytest.mark.parametrize("exact", [True, False])
-def test_base_and_columns_add_up_to_the_value(exact, monkeypatch):
-    monkeypatch.setattr(shapley, "EXACT", 0)
+def test_base_and_columns_add_up_to_the_value(exact, by_permutations):
     net, ds = trained(3)
     found = explain(net, ds.x[:40], ds.x[100:150], exact=exact)
     value = Value(net)
@@ -91,20 +103,18 @@ def test_base_and_columns_add_up_to_the_value(exact, monkeypatch):
     assert np.allclose(values, logits(net, ds.x[:40]), atol=1e-4)
 
 
-def test_permutations_are_exact_where_columns_act_in_pairs(monkeypatch):
+def test_permutations_are_exact_where_columns_act_in_pairs(by_permutations):
     """A network of one hidden layer that squares: its output has products of two columns, and no more."""
     ds = package.Dataset(np.random.default_rng(0).normal(size=(60, 5)), np.zeros(60), task="regression")
     net = package.Network("5,5:linear,1", "regression", dtype="float64", seed=3)
     every = explain(net, ds.x[:4], ds.x[30:40], exact=True)
-    monkeypatch.setattr(shapley, "EXACT", 0)
     drawn = explain(net, ds.x[:4], ds.x[30:40])
     assert np.allclose(every.values, drawn.values, atol=1e-12) and drawn.error < 1e-12
 
 
-def test_permutations_come_near_all_coalitions(monkeypatch):
+def test_permutations_come_near_all_coalitions(by_permutations):
     net, ds = trained(2)
     every = explain(net, ds.x[:30], ds.x[100:200], exact=True)
-    monkeypatch.setattr(shapley, "EXACT", 0)
     drawn = explain(net, ds.x[:30], ds.x[100:200])
     off = np.sqrt(np.mean((drawn.values - every.values) ** 2))
     assert 0 < off < 3 * drawn.error < 0.1
@@ -123,41 +133,26 @@ def test_rows_are_explained_the_same_in_any_blocks(monkeypatch):
 
 def test_importance_judges_only_rows_that_some_network_does_not_know(folder):
     """Folds by time go forward: nobody is tested on the first rows."""
-    rows = [{**row, "t": f"2024-01-01T00:{k // 60:02}:{k % 60:02}"} for k, row in enumerate(table(600))]
-    with open("t.csv", "w", newline="") as file:
-        writer = csv.DictWriter(file, [*COLUMNS, "t", "y"])
-        writer.writeheader()
-        writer.writerows(rows)
+    rows = [{"t": f"2024-01-01T00:{k // 60:02}:{k % 60:02}", **row} for k, row in enumerate(table(600))]
+    write(rows)
     succeed("--train", "--dataset", "t.csv", "--model", "m.bin", "--folds", 3, "--holdout", 0, "--time", "t")
     found = succeed("--explain", "--model", "m.bin", "--json").json["importance"]
     assert found["rows"] == succeed("--test", "--model", "m.bin", "--json").json["rows"] < 600
 
 
-def test_threads_and_blocks_change_no_bit(monkeypatch):
-    monkeypatch.setattr(shapley, "EXACT", 0)
-    net, ds = trained(2)
-    found = []
-    for threads in (1, 2):
-        for member in net.members:
-            member.compute_on("omp", threads)
-        found.append(explain(net, ds.x[:40], ds.x[100:150]).values)
-    assert np.array_equal(*found)
-
-
-def test_the_plain_core_judges_the_fast_one(monkeypatch):
+def test_threads_change_no_bit_and_the_plain_core_judges_the_fast_one(by_permutations):
     """1e-5: float32, sums in another order."""
-    monkeypatch.setattr(shapley, "EXACT", 0)
-    net, ds = trained(layers="auto,6:silu,dropout0.2,5,1")
-    found = []
-    for backend in ("seq", "omp"):
-        net.compute_on(backend)
-        found.append(explain(net, ds.x[:10], ds.x[100:150]))
-    assert np.allclose(found[0].values, found[1].values, atol=1e-5) and np.abs(found[0].values).max() > 0.1
+    net, ds = trained(2, layers="auto,6:silu,dropout0.2,5,1")
+    values = []
+    for backend, threads in (("omp", 1), ("omp", 2), ("seq", 1)):
+        for member in net.members:
+            member.compute_on(backend, threads)
+        values.append(explain(net, ds.x[:40], ds.x[100:150]).values)
+    assert np.array_equal(*values[:2]) and np.allclose(*values[1:], atol=1e-5) and np.abs(values[0]).max() > 0.1
 
 
 @pytest.mark.parametrize("exact", [True, False])
-def test_columns_of_a_linear_model_add_their_weight_times_their_distance_from_the_mean(exact, monkeypatch):
-    monkeypatch.setattr(shapley, "EXACT", 0)
+def test_columns_of_a_linear_model_add_their_weight_times_their_distance_from_the_mean(exact, by_permutations):
     net = package.Network("5,1", "regression", dtype="float64", seed=3)
     x = np.random.default_rng(0).normal(size=(30, 5))
     x[:, 4] = 1.0  # alike in all rows
@@ -166,8 +161,7 @@ def test_columns_of_a_linear_model_add_their_weight_times_their_distance_from_th
     assert np.allclose(found.values, expected, atol=1e-12) and np.abs(found.values[:, 4]).max() < 1e-15
 
 
-def test_one_column_has_the_whole_difference(monkeypatch):
-    monkeypatch.setattr(shapley, "EXACT", 0)
+def test_one_column_has_the_whole_difference(by_permutations):
     x = np.arange(6.0)[:, None]
     found = explain(package.Network("1,3:tanh,1", "regression", dtype="float64", seed=3), x[:2], x[2:])
     assert found.error == 0 and found.values.shape == (2, 1) and found.values[0] != found.values[1]
@@ -242,11 +236,7 @@ def refused(code: int, *arguments) -> str:
 
 @pytest.fixture
 def model(folder):
-    rows = table()
-    with open("t.csv", "w", newline="") as file:
-        writer = csv.DictWriter(file, [*COLUMNS, "y"])
-        writer.writeheader()
-        writer.writerows(rows)
+    write(table())
     succeed("--train", "--dataset", "t.csv", "--model", "m.bin", "--effort", "quick")
     return folder / "m.bin"
 
@@ -261,10 +251,8 @@ def test_the_command_says_what_matters_in_few_lines(model):
 
 def test_long_names_are_shortened_in_a_terminal(folder):
     long = "a long name " * 25_000
-    with open("t.csv", "w", newline="") as file:
-        writer = csv.writer(file)
-        writer.writerow([long, f"twin {long}", "c", "y"])
-        writer.writerows([k % 7, k % 7 + 0.01, k % 5, f"{long}{k % 7 > 3}"] for k in range(200))
+    names = long, f"twin {long}", "c", "y"
+    write([dict(zip(names, (k % 7, k % 7 + 0.01, k % 5, f"{long}{k % 7 > 3}"))) for k in range(200)])
     succeed("--train", "--dataset", "t.csv", "--model", "m.bin", "--layers", "auto,4,1", "--epochs", 1, "-q")
     out = succeed("--explain", "--model", "m.bin").out
     assert "correlation" in out and max(map(len, out.splitlines())) < 400
@@ -288,7 +276,6 @@ def test_who_has_no_background_rows_is_told_what_to_do(model):
 
 
 def test_rows_without_the_truth_have_no_importance(model):
-    with open("new.csv", "w") as file:
-        file.write("a,b,word,c\n1,2,red,0\n0,1,blue,2\n")
+    write([{name: row[name] for name in COLUMNS} for row in table(2)], "new.csv")
     assert "target" in refused(65, "--explain", "--model", "m.bin", "--dataset", "new.csv")
     succeed("--explain", "--model", "m.bin", "--dataset", "new.csv", "-o", "why.csv")

@@ -12,7 +12,7 @@ from nn.files.checkpoint import Checkpoint
 from nn.nn.model import packed
 from nn.nn_aux import EFFORTS
 from nn.train import candidates
-from nn.train.effort import Effort, choice_for
+from nn.train.effort import Effort
 
 
 def bars(count, side=8, mirrored=True):
@@ -29,9 +29,9 @@ def bars(count, side=8, mirrored=True):
     return nn.Dataset(x=x, y=y, task="binary", classes=["across", "down"])
 
 
-def chosen(ds, checkpoint=None, stop=None, **settings):
+def chosen(ds, checkpoint=None, stop=None, activation="relu", **settings):
     """(network, metrics) of the choice."""
-    choice = choice_for(ds, "quick", settings, {"threads": 1}, checkpoint=checkpoint)
+    choice = Effort(ds, "quick", settings, {"threads": 1, "activation": activation}, checkpoint=checkpoint)
     return choice.run(lambda *given, **options: nn.train(*given, **options, stop=stop))
 
 
@@ -51,7 +51,7 @@ def test_the_candidates_fit_the_budget_or_are_as_short_as_can_be(name, effort):
     rows, shape = SIZES[name]
     x = np.broadcast_to(np.uint8(0), (rows, *shape))
     ds = nn.Dataset(x=x, y=(np.arange(rows) % 10).astype(np.int32), task="multiclass", classes=[*"0123456789"])
-    found = Effort(ds, effort, {}, lambda layers: nn.Network.for_data(ds, layers)).candidates()
+    found = Effort(ds, effort, {}, {}).candidates()
     trials = [candidate for candidate, *_ in found if candidate.is_trial]
     tried = [candidate for candidate, *_ in found if not candidate.is_trial]
     assert len(trials) in (0, 2) and len(tried) == (2 if effort == "best" else 1)
@@ -73,7 +73,7 @@ def test_the_candidates_fit_the_budget_or_are_as_short_as_can_be(name, effort):
 )
 def test_layers_fit_the_size_of_the_images(shape, layers):
     ds = nn.Dataset(x=np.zeros((60, *shape), np.uint8), y=np.arange(60) / 60.0, task="regression")
-    (*_, (candidate, net, _)) = Effort(ds, "quick", {}, lambda text: nn.Network.for_data(ds, text)).candidates()
+    (*_, (candidate, net, _)) = Effort(ds, "quick", {}, {}).candidates()
     assert candidate.layers(ds) == f"{'x'.join(map(str, shape))},{layers}dropout0.3,1"
     assert net.layers[-1].outputs == 1
 

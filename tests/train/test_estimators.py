@@ -23,7 +23,7 @@ from sklearn.model_selection import GridSearchCV, cross_val_score
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import OneHotEncoder, StandardScaler
 from sklearn.utils.estimator_checks import check_estimator
-from support.command_line import ONE, succeed
+from support.command_line import succeed
 
 import nn
 
@@ -82,14 +82,25 @@ def test_the_checks_of_scikit_learn_pass(name):
 # ---------------------------------------------------------------- the same numbers as the command line
 
 
-def test_a_fit_gives_the_probabilities_of_the_command_line(fitted, frame, labels, folder):
-    data, model = folder / "frame.csv", folder / "m.bin"
-    frame.assign(sold=labels).to_csv(data, index=False)
-    given = ["--epochs", 5, "--seed", 3, "--holdout", 0, "-q"]
-    succeed(*ONE, "--dataset", data, "--model", model, *given)
-    columns = predictions(folder, model, data)
-    assert np.array_equal(fitted.predict_proba(frame)[:, 1], np.array(columns["score yes"], np.float32))
-    assert fitted.predict(frame).tolist() == list(columns["predicted"])
+@pytest.mark.parametrize("settings, flags, rows", [
+    ({"effort": "quick", "epochs": 5}, ["--networks", 1, "--epochs", 5, "--holdout", 0], 300),
+    ({}, [], 120),
+    ({"learning_rate": 0.01, "epochs": 4, "activation": "tanh"}, None, 120),
+    ({"effort": "quick", "threshold": "f1", "calibrate": "temperature"}, None, 120),
+])  # fmt: skip
+def test_a_fit_gives_the_probabilities_of_the_command_line(frame, labels, folder, settings, flags, rows):
+    """flags: None, the settings by their names."""
+    frame, labels = frame[:rows], labels[:rows]
+    frame.assign(sold=labels).to_csv("frame.csv", index=False)
+    flags = [word for name, value in settings.items() for word in (f"--{name}", value)] if flags is None else flags
+    succeed("--train", "--dataset", "frame.csv", "--model", "m.bin", "--seed", 3, "-q", *flags)
+    classifier = nn.NetworkClassifier(random_state=3, **settings).fit(frame, labels)
+    columns = predictions(folder, "m.bin", "frame.csv")
+    assert np.array_equal(classifier.predict_proba(frame)[:, 1], np.array(columns["score yes"], np.float32))
+    assert classifier.predict(frame).tolist() == list(columns["predicted"])
+    if rows == 120:
+        assert len(classifier.network_.members) >= 8
+        assert classifier.figures_["effort"] == settings.get("effort", "standard")
 
 
 def test_an_exported_estimator_is_a_model_of_the_command_line(fitted, frame, labels, folder):
@@ -121,25 +132,6 @@ def test_all_kinds_of_frames_give_the_same(fitted, frame, labels):
 # ---------------------------------------------------------------- effort
 
 
-@pytest.mark.parametrize("effort", [
-    {},
-    {"learning_rate": 0.01, "epochs": 4, "activation": "tanh"},
-    {"effort": "quick", "threshold": "f1", "calibrate": "temperature"},
-])  # fmt: skip
-def test_effort_gives_the_probabilities_of_the_command_line(frame, labels, folder, effort):
-    data, model = folder / "frame.csv", folder / "m.bin"
-    rows = slice(0, 120)
-    frame[rows].assign(sold=labels[rows]).to_csv(data, index=False)
-    flags = [word for name, value in effort.items() for word in (f"--{name}", value)]
-    succeed("--train", "--dataset", data, "--model", model, "--seed", 3, "-q", *flags)
-    classifier = nn.NetworkClassifier(random_state=3, **effort).fit(frame[rows], labels[rows])
-    columns = predictions(folder, model, data)
-    assert np.array_equal(classifier.predict_proba(frame[rows])[:, 1], np.array(columns["score yes"], np.float32))
-    assert classifier.predict(frame[rows]).tolist() == list(columns["predicted"])
-    assert len(classifier.network_.members) >= 8
-    assert classifier.figures_["effort"] == effort.get("effort", "standard")
-
-
 @pytest.mark.parametrize("given", [{"layers": "auto,8,1"}, {"epochs": 5}, {"activation": "tanh"}])
 def test_quick_effort_gives_way_to_what_is_given(frame, labels, given):
     classifier = nn.NetworkClassifier(effort="quick", **given).fit(frame, labels)
@@ -147,12 +139,10 @@ def test_quick_effort_gives_way_to_what_is_given(frame, labels, given):
     assert "effort" not in classifier.figures_
 
 
-def test_few_rows_train_one_network():
-    x = np.random.default_rng(1).normal(size=(7, 2))
-    assert len(nn.NetworkRegressor(effort="quick").fit(x, x[:, 0]).network_.members) == 1  # the folds are 8
-    weights = np.arange(20) < 7
-    x = np.random.default_rng(1).normal(size=(20, 2))
-    assert len(nn.NetworkRegressor(effort="quick").fit(x, x[:, 0], weights).network_.members) == 1
+@pytest.mark.parametrize("weights", [np.ones(7), np.arange(20) < 7])
+def test_few_rows_train_one_network(weights):
+    x = np.random.default_rng(1).normal(size=(len(weights), 2))
+    assert len(nn.NetworkRegressor(effort="quick").fit(x, x[:, 0], weights).network_.members) == 1  # the folds are 8
 
 
 def test_effort_leaves_out_rows_of_weight_0(frame, labels):
@@ -282,10 +272,12 @@ def test_a_grid_search_finds_the_better_network(frame, labels):
     assert search.best_params_["learning_rate"] == 0.01
 
 
-def test_a_pipeline_with_a_column_transformer(frame, labels):
-    columns = make_column_transformer((OneHotEncoder(), ["kind"]), (StandardScaler(), ["size", "price"]))
+@pytest.mark.parametrize("sparse", [False, True])
+def test_a_pipeline_with_a_column_transformer(frame, labels, sparse):
+    numbers = (OneHotEncoder(), ["price"]) if sparse else (StandardScaler(), ["size", "price"])
+    columns = make_column_transformer((OneHotEncoder(), ["kind"]), numbers, sparse_threshold=float(sparse))
     pipeline = make_pipeline(columns, nn.NetworkClassifier(effort="quick", epochs=20)).fit(frame, labels)
-    assert pipeline.score(frame, labels) > 0.8
+    assert pipeline.score(frame, labels) > 0.8 and issparse(pipeline[0].transform(frame)) == sparse
 
 
 def test_cross_validation_in_processes_gives_the_scores_of_one_process(frame, labels):
@@ -348,16 +340,13 @@ def test_wrong_rows_to_evaluate_are_told(frame, labels, eval_set, told):
         nn.NetworkClassifier(effort="quick", epochs=1).fit(frame, labels, eval_set=eval_set(frame, labels))
 
 
-def test_other_columns_are_refused(fitted, frame):
-    for other in (frame.drop(columns="kind"), frame.rename(columns={"kind": "sort"}), frame[frame.columns[::-1]]):
-        with pytest.raises(ValueError, match="feature names should match"):
-            fitted.predict(other)
-
-
-def test_no_rows_are_refused(fitted, frame):
-    for rows in (frame[:0], pl.from_pandas(frame)[:0]):
-        with pytest.raises(ValueError, match="no rows, expected at least one"):
-            fitted.predict(rows)
+def test_other_columns_and_no_rows_are_refused(fitted, frame):
+    others = [frame.drop(columns="kind"), frame.rename(columns={"kind": "sort"}), frame[frame.columns[::-1]]]
+    told = {"feature names should match": others, "no rows, expected": [frame[:0], pl.from_pandas(frame)[:0]]}
+    for words, frames in told.items():
+        for other in frames:
+            with pytest.raises(ValueError, match=words):
+                fitted.predict(other)
 
 
 @pytest.fixture(scope="module")
@@ -375,12 +364,6 @@ def test_sparse_rows_are_as_their_dense_array(sparse_rows, monkeypatch):
     assert np.allclose(of_sparse.predict_proba(csc_array(sparse)), of_dense.predict_proba(sparse.toarray()), 0, 1e-6)
     several = nn.NetworkClassifier(effort="quick", epochs=5).fit(sparse, labels, eval_set=(sparse, labels))
     assert len(several.figures_["val_loss"]) == 5
-
-
-def test_the_columns_of_an_encoder_may_be_sparse(frame, labels):
-    encode = make_column_transformer((OneHotEncoder(), ["kind", "price"]), sparse_threshold=1.0)
-    pipeline = make_pipeline(encode, nn.NetworkClassifier(effort="quick", epochs=2)).fit(frame, labels)
-    assert issparse(pipeline[0].transform(frame)) and pipeline.predict(frame).shape == (len(frame),)
 
 
 def test_sparse_rows_that_have_no_room_are_refused_with_what_to_do(sparse_rows, monkeypatch):
@@ -411,18 +394,18 @@ def test_what_is_stored_of_a_network_are_plain_values(fitted, frame):
     assert again.network_.parameters().keys() == fitted.network_.parameters().keys()
 
 
-@pytest.mark.parametrize("name", ESTIMATORS)
-def test_without_scikit_learn_the_command_is_told(name):
+def test_without_scikit_learn_the_command_is_told():
     program = (
         "import sys; sys.modules['sklearn.base'] = None\n"
         "import nn; from nn import *\n"
-        "try:\n"
-        f"    nn.{name}\n"
-        "except nn.UsageError as error:\n"
-        "    print(error)"
+        f"for name in {ESTIMATORS}:\n"
+        "    try:\n"
+        "        getattr(nn, name)\n"
+        "    except nn.UsageError as error:\n"
+        "        print(error)"
     )
     told = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True).stdout
-    assert 'pip install "scikit-learn>=1.6"' in told
+    assert told.count('pip install "scikit-learn>=1.6"') == 2
 
 
 def test_importing_nn_needs_neither_scikit_learn_nor_numpy():

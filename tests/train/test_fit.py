@@ -15,61 +15,47 @@ def csv(folder):
     return folder / "t.csv"
 
 
-SAME = [  # settings of nn.fit and flags of the command
-    {},
-    {"effort": "quick", "seed": 3, "dtype": "float64"},
-    {"layers": "auto,8,1", "epochs": 2},
-    {"networks": 2},
-    {"validation": 0.2, "patience": 2, "epochs": 3},
+SAME = [  # data, settings of nn.fit, and flags of the command where they are others
+    ("t.csv", {}),
+    ("t.csv", {"effort": "quick", "seed": 3, "dtype": "float64"}),
+    ("t.csv", {"layers": "auto,8,1", "epochs": 2}),
+    ("t.csv", {"networks": 2}),
+    ("t.csv", {"validation": 0.2, "patience": 2, "epochs": 3}),
+    ("plain.csv", {"layers": "2,4,3", "epochs": 2}),  # as the original program's tables are: two inputs, three outputs
+    # `auto` was a number of inputs before the data were known, and no pooling fits one
+    ("images.npz", {"layers": "3x8x8,conv4k3same,maxpool2,8,1", "epochs": 1}, "auto,conv4k3same,maxpool2,8,1"),
 ]
 
 
-@pytest.mark.parametrize("flags", SAME)
-def test_fit_has_the_bytes_of_the_command(csv, flags):
+@pytest.mark.parametrize("case", SAME)
+def test_fit_has_the_bytes_of_the_command_with_a_checkpoint_too(csv, case):
+    data, settings, *layers = case
+    rng = np.random.default_rng(0)
+    np.savetxt("plain.csv", rng.random((60, 5)), delimiter=",", fmt="%.4f")
+    np.savez("images.npz", x=rng.integers(0, 256, (40, 3, 8, 8), np.uint8), y=np.arange(40) % 2)
+    flags = {**settings, "layers": layers[0]} if layers else settings
     words = [word for name, value in flags.items() for word in (f"--{name}", value)]
-    succeed("--train", "--dataset", "t.csv", "--model", "command.bin", *words)
-    nn.fit("t.csv", **flags).save("python.bin")
+    succeed("--train", "--dataset", data, "--model", "command.bin", *words)
+    nn.fit(data, checkpoint="c.ck", **settings).save("python.bin")
     assert (csv.parent / "python.bin").read_bytes() == (csv.parent / "command.bin").read_bytes()
 
 
-def test_a_checkpoint_does_not_change_what_is_trained(csv):
-    plain = nn.fit("t.csv", effort="quick")
-    kept = nn.fit("t.csv", effort="quick", checkpoint="c.ck")
-    plain.save("a.bin"), kept.save("b.bin")
-    assert (csv.parent / "a.bin").read_bytes() == (csv.parent / "b.bin").read_bytes()
-
-
-def test_layers_say_how_many_columns_are_inputs(folder):
-    """As the original program's tables have them: two inputs, three outputs."""
-    np.savetxt("t.csv", np.random.default_rng(0).random((60, 5)), delimiter=",", fmt="%.4f")
-    succeed("--train", "--dataset", "t.csv", "--layers", "2,4,3", "--epochs", 2, "--model", "command.bin")
-    nn.fit("t.csv", layers="2,4,3", epochs=2).save("python.bin")
-    assert (folder / "python.bin").read_bytes() == (folder / "command.bin").read_bytes()
-    with pytest.raises(UsageError, match="layers 9,4,3: "):
-        nn.fit("t.csv", layers="9,4,3")
-
-
 def test_fit_goes_on_from_a_checkpoint(csv):
-    stop = nn.StopRequest()
+    stop, epochs = nn.StopRequest(), []
 
     class StopsEarly(nn.Callback):
         def epoch(self, epoch, *_):
+            epochs.append(epoch)
             if epoch == 3:
                 stop.request(15)
 
-    whole = nn.fit("t.csv", layers="auto,8,1", epochs=6)
-    ds = nn.load("t.csv")
+    asked = {"layers": "auto,8,1", "epochs": 6}
+    whole, ds = nn.fit("t.csv", **asked), nn.load("t.csv")
+    saving = {"checkpoint": "c.ck", "callback": StopsEarly()}
     with pytest.raises(nn.Stopped):
-        net = nn.Network.for_data(ds, "auto,8,1")
-        nn.train(net, ds, epochs=6, checkpoint="c.ck", callback=StopsEarly(), stop=stop)
-    epochs = []
-
-    class Counts(nn.Callback):
-        def epoch(self, epoch, *_):
-            epochs.append(epoch)
-
-    resumed = nn.fit("t.csv", layers="auto,8,1", epochs=6, checkpoint="c.ck", resume="auto", callback=Counts())
-    assert epochs == [4, 5, 6] and np.array_equal(resumed.network.vector, whole.network.vector)
+        nn.train(nn.Network.for_data(ds, "auto,8,1"), ds, epochs=6, stop=stop, **saving)
+    resumed = nn.fit("t.csv", **asked, resume="auto", **saving)
+    assert epochs == [1, 2, 3, 4, 5, 6] and np.array_equal(resumed.network.vector, whole.network.vector)
 
 
 def test_a_model_is_what_its_file_holds(csv):
@@ -109,6 +95,7 @@ def test_targets_stand_beside_the_data_or_in_it():
         (None, {}, UsageError, "found NoneType, expected a path, a data frame"),
         (np.zeros((9, 8, 8), np.uint8), {}, UsageError, "images and y beside them"),
         (np.zeros((9, 8, 8), np.uint8), {"target": [0] * 9}, DataError, "only class 0"),
+        ({"a": [1.0, 2] * 8, "y": [0, 1] * 8}, {"layers": "9,4,1"}, UsageError, "layers 9,4,1: "),
     ],
 )
 def test_mistakes_are_one_line(data, settings, error, told):
@@ -149,13 +136,3 @@ def test_images_are_arrays_too(shape, folder):
     assert np.array_equal(scores[0], scores[1]) and np.array_equal(scores[0], scores[2])
     assert set(models[0].predict(channels_first)) <= {"dark", "light"}
     assert np.array_equal(models[0].network.predict(x), scores[0])  # those of channels last were of other pixels
-
-
-def test_layers_for_images_begin_auto_too(folder):
-    """`auto` was a number of inputs before the data were known, and no pooling fits one."""
-    x = np.random.default_rng(0).integers(0, 256, (40, 3, 8, 8), np.uint8)
-    np.savez("images.npz", x=x, y=np.arange(40) % 2)
-    auto, told = (f"{shape},conv4k3same,maxpool2,8,1" for shape in ("auto", "3x8x8"))
-    succeed("--train", "--dataset", "images.npz", "--layers", auto, "--epochs", 1, "--model", "auto.bin")
-    nn.fit("images.npz", layers=told, epochs=1).save("told.bin")
-    assert (folder / "auto.bin").read_bytes() == (folder / "told.bin").read_bytes()

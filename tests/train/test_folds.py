@@ -6,7 +6,7 @@ import re
 import numpy as np
 import pytest
 from support.command_line import run, succeed, write_numbers, write_three_classes, write_two_classes
-from support.packs import LAYERS, SEED, StopSoon, data, network, until_ended, vector
+from support.packs import LAYERS, SEED, StopSoon, check_file, data, network, vector
 from support.people import as_csv, people
 
 import nn
@@ -31,57 +31,47 @@ def by_hand(make, ds, count=FOLDS, holdout=0.2, **flags):
     return zip(*found, strict=True)
 
 
-@pytest.mark.parametrize("task", LAYERS)
-@pytest.mark.parametrize(
-    "flags", [{"epochs": 3}, {"epochs": 9, "validation": 0.3, "patience": 2, "refit": True, "learning_rate": 0.05}]
-)
-@pytest.mark.parametrize("backend", ["seq", "omp"])
-def test_folds_are_a_loop_by_hand(task, flags, backend):
-    ds, net = data(task), network(task, SEED, backend)
-    result = nn.train(net, ds, folds=FOLDS, **flags)
-    alone, figures, tested = by_hand(lambda seed: network(task, seed, backend), ds, **flags)
+def check_networks(net, alone):
     for member, own in zip(net.members, alone, strict=True):
         assert np.array_equal(vector(member), vector(own))
         assert np.array_equal(member.scaling.shift, own.scaling.shift)
+
+
+WAYS = [  # the last one for classes
+    {"epochs": 3, "holdout": 0.0},
+    {"epochs": 9, "validation": 0.3, "patience": 2, "refit": True, "learning_rate": 0.05},
+    {"epochs": 2, "class_weight": "balanced"},
+]
+
+
+@pytest.mark.parametrize(("task", "flags"), [(t, way) for t in LAYERS for way in WAYS[: 3 - (t == "regression")]])
+@pytest.mark.parametrize("backend", ["seq", "omp"])
+def test_folds_are_a_loop_by_hand(task, flags, backend):
+    ds, net, holdout = data(task), network(task, SEED, backend), flags.get("holdout", 0.2)
+    if "class_weight" in flags:
+        ds.y[40:] &= ds.x[40:, 2] > 0.5  # of other shares in each fold
+    result = nn.train(net, ds, folds=FOLDS, **flags)
+    alone, figures, tested = by_hand(lambda seed: network(task, seed, backend), ds, **{**flags, "holdout": holdout})
+    check_networks(net, alone)
     assert result["folds"] == list(figures)
     name = {"binary": "roc_auc", "multiclass": "accuracy", "regression": "rmse"}[task]
     values = [own[name] for own in figures]
     assert result["mean"][name] == np.mean(values) and result["std"][name] == np.std(values, ddof=1)
     rows, folds, outputs = out_of_fold(net, ds)
-    assert np.array_equal(rows, nn.ds.split_rows(ds, 0.2, 0.0, SEED).training)
+    assert np.array_equal(rows, nn.ds.split_rows(ds, holdout, 0.0, SEED).training)
+    scores = np.zeros((ds.rows, net.outputs), np.float32)
     for number, own in enumerate(tested):
         assert np.array_equal(rows[folds == number], own)
-        assert np.array_equal(outputs[folds == number], alone[number].predict(ds.x[own]))
-
-
-@pytest.mark.parametrize("task", LAYERS)
-def test_out_of_fold_figures_are_those_of_each_row_by_its_own_network(task):
-    ds, net = data(task), network(task, SEED)
-    nn.train(net, ds, folds=FOLDS, epochs=3, holdout=0.0)
-    result = figures_out_of_fold(net, ds, each=True)
-    members = result.pop("members")
-    assert result.pop("out_of_fold") is True
-    alone, figures, tested = by_hand(lambda seed: network(task, seed), ds, epochs=3, holdout=0.0)
-    assert members == list(figures)
-    scores = np.zeros((ds.rows, net.outputs))
-    for own, rows in zip(alone, tested, strict=True):
-        scores[rows] = own.predict(ds.x[rows])
+        scores[own] = alone[number].predict(ds.x[own])
+    assert np.array_equal(outputs, scores[rows])
+    told = figures_out_of_fold(net, ds, each=True)
+    assert told.pop("members") == list(figures) and told.pop("out_of_fold") is True
     if task == "regression":
-        assert result["mae"] == pytest.approx(np.abs(scores - ds.y).mean(), rel=1e-6)
+        assert told["mae"] == pytest.approx(np.abs(scores - ds.y)[rows].mean(), rel=1e-6)
     else:
         decided = scores[:, 0] >= 0.5 if task == "binary" else scores.argmax(1)
-        assert result["accuracy"] == pytest.approx((decided == ds.y).mean())
-    assert result != nn.test(net, ds)
-
-
-def test_class_weights_are_of_each_folds_rows():
-    ds = data("binary")
-    ds.y[40:] &= ds.x[40:, 2] > 0.5
-    net = network("binary", SEED)
-    nn.train(net, ds, folds=FOLDS, epochs=2, class_weight="balanced")
-    alone, *_ = by_hand(lambda seed: network("binary", seed), ds, epochs=2, class_weight="balanced")
-    for member, own in zip(net.members, alone, strict=True):
-        assert np.array_equal(vector(member), vector(own))
+        assert told["accuracy"] == pytest.approx((decided == ds.y)[rows].mean())
+    assert told != nn.test(net, ds.of_rows(rows))
 
 
 def test_the_columns_of_a_mixed_table_are_decided_by_each_folds_rows(folder):
@@ -92,13 +82,11 @@ def test_the_columns_of_a_mixed_table_are_decided_by_each_folds_rows(folder):
     net = make(SEED)
     nn.train(net, ds, folds=4, epochs=3)
     alone, *_ = by_hand(make, ds, 4, epochs=3)
+    check_networks(net, alone)
     for member, own in zip(net.members, alone, strict=True):
-        assert np.array_equal(vector(member), vector(own))
         assert member.encoding.to_dict() == own.encoding.to_dict()
     assert len({str(member.encoding.to_dict()) for member in net.members}) > 1
-    net.export(folder / "folds.bin")
-    again = Network.of_file(folder / "folds.bin", backend="omp")
-    assert np.array_equal(again.predict(ds.x), net.predict(ds.x))
+    check_file(net, folder / "folds.bin", ds.x)
     assert np.allclose(net.predict(ds.x), np.mean([own.predict(ds.x) for own in alone], 0), atol=1e-6)
 
 
@@ -112,19 +100,20 @@ def test_folds_in_which_other_values_are_rare_come_back_from_a_file(folder):
         net = Network("1,4,1", "binary", seed=seed)
         nn.train(net, ds, folds=4, epochs=1)
         widths |= {str([member.layers[0].outputs for member in net.members])}
-        net.export(folder / "folds.bin")
-        again = Network.of_file(folder / "folds.bin")
-        assert np.array_equal(again.predict(ds.x), net.predict(ds.x))
-        again.export(folder / "again.bin")
-        assert (folder / "again.bin").read_bytes() == (folder / "folds.bin").read_bytes()
+        check_file(net, folder / "folds.bin", ds.x)
     assert len(widths) > 1
 
 
 # ---------------------------------------------------------------- threshold and temperature
 
 
-@pytest.mark.parametrize("flags", [{}, {"validation": "fold", "patience": 2}, {"validation": 0.2, "refit": True}])
-@pytest.mark.parametrize("rule", ["f1", "fbeta=2", "precision=0.6", "recall=0.9", "cost=1:3"])
+@pytest.mark.parametrize(
+    ("rule", "flags"),
+    [
+        ("f1", {}), ("fbeta=2", {"validation": "fold", "patience": 2}), ("precision=0.6", {}),
+        ("recall=0.9", {"validation": 0.2, "refit": True}), ("cost=1:3", {}),
+    ],
+)  # fmt: skip
 def test_the_threshold_is_decided_out_of_fold(flags, rule):
     """On the rows of all folds together, each predicted by the network that does not know it."""
     ds, net, plain = data("binary"), network("binary", SEED), network("binary", SEED)
@@ -137,8 +126,7 @@ def test_the_threshold_is_decided_out_of_fold(flags, rule):
         scores[fold.tested] = member.predict(ds.x[fold.tested])[:, 0]
     assert result["threshold"] == net.threshold == best_threshold(rule, ds.y[rows], scores[rows])
     assert net.threshold != 0.5 == plain.threshold and net.config["threshold"] == rule
-    for member, own in zip(net.members, plain.members, strict=True):
-        assert np.array_equal(vector(member), vector(own))
+    check_networks(net, plain.members)
     assert [fold["threshold"] for fold in result["folds"]] == [net.threshold] * FOLDS
 
 
@@ -198,11 +186,20 @@ def test_what_is_decided_out_of_fold_is_kept_told_and_used(folder):
 
 
 @pytest.mark.parametrize(
-    ("task", "flags"), [("multiclass", {"threshold": "f1"}), ("regression", {"calibrate": "temperature"})]
-)
-def test_what_does_not_fit_the_task_is_refused_before_training(task, flags):
-    with pytest.raises(UsageError, match="task is"):
-        nn.train(network(task), data(task), folds=FOLDS, stop=StopSoon(0), **flags)
+    ("task", "flags", "expected"),
+    [
+        ("multiclass", {"threshold": "f1"}, "task is"),
+        ("regression", {"calibrate": "temperature"}, "task is"),
+        ("binary", {"folds": 1}, "--folds"),
+        ("binary", {"networks": 2}, "--folds"),
+        *(("binary", {"folds": None, "rows": np.array(rows, int)}, "rows: expected indices")
+          for rows in ([], [3, 3], [-1], [400])),
+        ("binary", {"folds": None, "rows": np.arange(90), "networks": 2}, "those of one network"),
+    ],
+)  # fmt: skip
+def test_what_cannot_be_is_refused_before_training(task, flags, expected):
+    with pytest.raises(UsageError, match=expected):
+        nn.train(network(task), data(task), **{"folds": FOLDS, "stop": StopSoon(0), **flags})
 
 
 # ---------------------------------------------------------------- which rows
@@ -274,35 +271,6 @@ def test_more_folds_than_the_rows_allow_are_refused(y, more, expected):
         fold_rows(ds, np.arange(400), 4, 0)
 
 
-@pytest.mark.parametrize("rows", [[], [3, 3], [-1], [400]])
-def test_rows_that_are_none_are_refused(rows):
-    with pytest.raises(UsageError, match="rows: expected indices"):
-        nn.train(network("binary"), data("binary"), rows=np.array(rows, int))
-
-
-def test_a_training_on_some_rows_that_was_stopped_goes_on(folder):
-    ds, rows, saving = data("binary"), np.arange(20, 300), {"checkpoint": folder / "c.ck", "resume": "auto"}
-
-    def trained(**more):
-        net = network("binary")
-        nn.train(net, ds, rows=rows, epochs=3, validation=0.2, **more)
-        return net
-
-    whole = trained()
-    ended, stops = until_ended(lambda stop: trained(stop=stop, **saving), 3, 4)
-    assert stops and np.array_equal(vector(ended), vector(whole)) and ended.metadata() == whole.metadata()
-    with pytest.raises(UsageError, match="other data"):
-        nn.train(network("binary"), ds, rows=rows[1:], epochs=3, validation=0.2, **saving)
-    with pytest.raises(UsageError, match="those of one network"):
-        nn.train(network("binary"), ds, rows=rows, networks=2)
-
-
-@pytest.mark.parametrize("flags", [{"folds": 1}, {"networks": 2}])
-def test_what_folds_cannot_do_is_refused(flags):
-    with pytest.raises(UsageError, match="--folds"):
-        nn.train(network("binary"), data("binary"), **{"folds": 3, "epochs": 1, **flags})
-
-
 def test_a_summary_leaves_out_what_is_undefined():
     found = summary([{"rows": 3, "f1": 1.0, "mcc": None}, {"rows": 3, "f1": 0.5, "mcc": None}])
     assert found == {"mean": {"f1": 0.75, "mcc": None}, "std": {"f1": pytest.approx(0.5**0.5 / 2), "mcc": None}}
@@ -323,21 +291,31 @@ def test_what_is_undefined_in_several_folds_is_told_once(caplog):
 
 
 @pytest.mark.parametrize("write", [write_two_classes, write_three_classes, write_numbers])
-def test_folds_on_the_command_line(write, folder):
+def test_folds_are_written_and_tested_out_of_fold_where_no_rows_were_held_out(write, folder):
     path, written, model = write(folder / "data.csv"), folder / "predictions.csv", folder / "folds.bin"
     call = ["--train", "--dataset", path, "--folds", FOLDS, "--epochs", 2]
+    test = ["--test", "--model", model]
     told = succeed(*call, "-q", "--json", "-o", written, "--model", model).json
     assert len(told["folds"]) == FOLDS and set(told["mean"]) == set(told["std"]) and told["networks"] == FOLDS
     rows = list(csv.reader(written.open()))
     assert rows[0][:2] == ["row", "fold"] and len(rows) - 1 == sum(f["rows"] for f in told["folds"])
     assert {row[1] for row in rows[1:]} == set(map(str, range(FOLDS)))
     net, ds = Network.of_file(model), nn.load(path)
-    outputs = out_of_fold(net, ds)[2]
     scores = [name for name in rows[0] if name.startswith("score" if net.task != "regression" else "predicted")]
     found = np.array([[float(row[rows[0].index(name)]) for name in scores] for row in rows[1:]])
-    assert np.allclose(found, outputs, rtol=1e-6)
-    told = succeed(*call)
-    assert f"{FOLDS} folds" in told.out and "deviation" in told.out and "no --model" in told.out
+    assert np.allclose(found, out_of_fold(net, ds)[2], rtol=1e-6)
+    assert "out_of_fold" not in succeed(*test, "-q", "--json").json
+    shown = succeed(*call)
+    assert f"{FOLDS} folds" in shown.out and "deviation" in shown.out and "no --model" in shown.out
+    succeed(*call, "--holdout", 0, "--model", model)
+    told = succeed(*test, "-v", "--json", "--intervals").json
+    assert told == figures_out_of_fold(Network.of_file(model), ds, intervals=True, each=True)
+    assert told["rows"] == ds.rows and len(told["members"]) == FOLDS
+    assert "out of fold" in succeed(*test).out
+    assert "out_of_fold" not in succeed(*test, "--dataset", path, "-q", "--json").json
+    assert succeed(*test, "--json", "--intervals", "--verbose", "--memory", "2G").json == told
+    path.write_text(path.read_text() + path.read_text().splitlines()[-1] + "\n")
+    assert run(*test).code == 65
 
 
 @pytest.mark.parametrize(
@@ -361,25 +339,6 @@ def test_rows_that_a_limit_of_the_memory_holds_give_the_same_bytes(more, folder)
     result = run(*call, "--memory", "60M")
     assert result.code == 2 and "--memory 60M: too little for these 3 networks" in result.err
     succeed(*call, "--memory", re.search(r"at least (\d+M) is needed", result.err)[1])
-
-
-@pytest.mark.parametrize("write", [write_two_classes, write_three_classes, write_numbers])
-def test_a_model_of_folds_is_tested_out_of_fold_where_no_rows_were_held_out(write, folder):
-    path, model = write(folder / "data.csv"), folder / "folds.bin"
-    call = ["--train", "--dataset", path, "--folds", FOLDS, "--epochs", 2, "--model", model, "-q"]
-    test = ["--test", "--model", model]
-    succeed(*call)
-    assert "out_of_fold" not in succeed(*test, "-q", "--json").json
-    succeed(*call, "--holdout", 0)
-    told = succeed(*test, "-v", "--json", "--intervals").json
-    net, ds = Network.of_file(model), nn.load(path)
-    assert told == figures_out_of_fold(net, ds, intervals=True, each=True)
-    assert told["rows"] == ds.rows and len(told["members"]) == FOLDS
-    assert "out of fold" in succeed(*test).out
-    assert "out_of_fold" not in succeed(*test, "--dataset", path, "-q", "--json").json
-    assert succeed(*test, "--json", "--intervals", "--verbose", "--memory", "2G").json == told
-    path.write_text(path.read_text() + path.read_text().splitlines()[-1] + "\n")
-    assert run(*test).code == 65
 
 
 def test_train_needs_a_model_or_folds(folder):

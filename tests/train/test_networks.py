@@ -8,7 +8,7 @@ import re
 import numpy as np
 import pytest
 from support.command_line import run, succeed, write_numbers, write_three_classes, write_two_classes
-from support.packs import BEST, LAYERS, SEED, break_some, data, network, vector
+from support.packs import BEST, LAYERS, SEED, break_some, check_alone, check_file, data, network, vector
 from support.people import as_csv, people
 
 import nn
@@ -44,15 +44,6 @@ def together(task="binary", backend="omp", ds=None, networks=COUNT, **flags):
     return net, result
 
 
-def check_members_are_those_alone(net, make, ds, **flags):
-    for number, member in enumerate(net.members):
-        alone = make(SEED + number)
-        nn.train(alone, ds, split_seed=SEED, **flags)
-        assert np.array_equal(vector(member), vector(alone))
-        assert member.metadata() == alone.metadata()
-    assert len({vector(member).tobytes() for member in net.members}) == COUNT
-
-
 # ---------------------------------------------------------------- the promise
 
 
@@ -63,23 +54,21 @@ def check_members_are_those_alone(net, make, ds, **flags):
 def test_each_member_is_the_network_alone(setting, task, backend):
     flags, ds = flags_of(setting, task), data(task)
     net, result = together(task, backend, ds, **flags)
-    check_members_are_those_alone(net, lambda seed: network(task, seed, backend), ds, **flags)
-    assert result["networks"] == COUNT
+    check_alone(task, net, result, backend, ds, **flags)
+    assert result["networks"] == COUNT == len({vector(member).tobytes() for member in net.members})
     if setting == "patience":
         assert len({len(member.history["loss"]) for member in net.members}) > 1  # each stops by itself
 
 
 def test_members_that_take_turns_are_the_networks_alone(monkeypatch):
     monkeypatch.setattr("nn.backends.cpu.CpuPack", Turns)
-    flags, ds = flags_of("patience", "binary"), data("binary")
-    net, _ = together(ds=ds, **flags)
-    check_members_are_those_alone(net, lambda seed: network("binary", seed), ds, **flags)
+    flags = flags_of("patience", "binary")
+    check_alone("binary", *together(**flags), **flags)
 
 
 def test_a_validation_file_judges_all_members():
-    ds, flags = data("binary"), {"epochs": 4, "validation": data("binary", 90), "patience": 1, "learning_rate": 0.1}
-    net, _ = together(ds=ds, **flags)
-    check_members_are_those_alone(net, lambda seed: network("binary", seed), ds, **flags)
+    flags = {"epochs": 4, "validation": data("binary", 90), "patience": 1, "learning_rate": 0.1}
+    check_alone("binary", *together(**flags), **flags)
 
 
 @pytest.mark.parametrize("backend", ["seq", "omp"])
@@ -90,6 +79,8 @@ def test_a_validation_file_judges_all_members():
         {"class_weight": "balanced", "validation": 0.3, "monitor": "roc_auc", "patience": 1, "learning_rate": 0.05},
         {"class_weight": "1,2.5", "validation": 0.3, "refit": True, "number_embedding": "waves3"},
         {"optimizer": "sgd", "momentum": 0.9, "scaling": "normalization", "number_embedding": "pieces4"},
+        {"vary": "hidden=4|9-3,dropout=0|0.3", "validation": 0.2},
+        {"vary": "number_embedding=linear|waves4|pieces6,hidden=4|9", "validation": 0.3, "refit": True},
     ],
     ids=lambda flags: " ".join(flags),
 )
@@ -98,17 +89,14 @@ def test_members_on_a_mixed_table_share_its_encoding(flags, backend, folder):
     columns = people(600)
     columns["times"] = [str(number % 3) for number in range(len(columns["rich"]))]
     (folder / "people.csv").write_text(as_csv(columns))
-    ds, flags = nn.load(folder / "people.csv", weight="times", target="rich"), {"epochs": 6, **flags}
+    ds = nn.load(folder / "people.csv", weight="times", target="rich")
     layers = f"{ds.inputs},8,dropout0.3,4,1"
-    make = lambda seed: Network(layers, "binary", seed=seed, backend=backend)  # noqa: E731
-    net = make(SEED)
-    nn.train(net, ds, networks=COUNT, **flags)
+    net = Network(layers, "binary", seed=SEED, backend=backend)
+    told = nn.train(net, ds, networks=6 if "vary" in flags else COUNT, epochs=3, **flags)
     assert any(encoder.kind == "category" and encoder.width for encoder in net.encoding.encoders)
-    check_members_are_those_alone(net, make, ds, **flags)
-    net.export(folder / "people.bin")
-    again = Network.of_file(folder / "people.bin", backend=backend)
-    assert np.array_equal(again.predict(ds.x), net.predict(ds.x))
-    assert again.members[1].encoding is again.encoding
+    check_alone("binary", net, told, backend, ds, layers, **{n: value for n, value in flags.items() if n != "vary"})
+    again = check_file(net, folder / "people.bin", ds.x)
+    assert "vary" in flags or all(member.encoding is again.encoding for member in again.members)
 
 
 def test_one_network_is_a_single_one(folder):
@@ -145,13 +133,9 @@ def test_a_file_holds_all_members(task, folder):
     tensors, metadata = model_file.load(folder / "several.bin")
     assert metadata["format"] == 2 and "member2.layer0.weight" in tensors
     assert [member["weight"] for member in metadata["members"]] == [1.0, 2.5, 1.0]
-    again = Network.of_file(folder / "several.bin", backend="omp")
-    assert again.metadata() == net.metadata()
+    again = check_file(net, folder / "several.bin", data(task).x)
     for own, loaded in zip(net.members, again.members, strict=True):
         assert loaded.metadata() == own.metadata() and np.array_equal(vector(loaded), vector(own))
-    assert np.array_equal(again.predict(data(task).x), net.predict(data(task).x))
-    again.export(folder / "again.bin")
-    assert (folder / "again.bin").read_bytes() == (folder / "several.bin").read_bytes()
 
 
 @pytest.mark.parametrize(
@@ -175,30 +159,26 @@ def test_a_damaged_member_is_refused(change, expected, folder):
         model_file.save(folder / "damaged.bin", tensors, metadata)
 
 
-def test_threshold_and_temperature_are_found_for_all_together():
-    ds = data("binary", 900)
-    net, result = together(ds=ds, validation=0.3, threshold="f1", calibrate="temperature", epochs=8)
-    rows = nn.ds.split_rows(ds, 0.2, 0.3, SEED).validation
-    assert net.temperature != 1 and result["threshold"] == net.threshold
-    assert net.threshold == pytest.approx(best_threshold("f1", ds.y[rows], net.predict(ds.x[rows])[:, 0]))
-    assert all(member.temperature == 1 and member.threshold == 0.5 for member in net.members)
-
-
 # ---------------------------------------------------------------- the run
 
 
 @pytest.mark.parametrize("task", ["binary", "multiclass"])
-def test_threshold_and_temperature_are_found_before_the_refit(task):
+def test_threshold_and_temperature_are_found_for_all_together_before_the_refit(task):
     """By the mean of the networks that do not know the validation rows: as they are without a refit."""
     rules = {"calibrate": "temperature", **({"threshold": "f1"} if task == "binary" else {})}
-    flags = {"validation": 0.3, "epochs": 12, "patience": 2, "learning_rate": 0.03, **rules}
-    first, told = together(task, **flags)
-    net, result = together(task, refit=True, **flags)
+    ds, flags = data(task), {"validation": 0.3, "epochs": 12, "patience": 2, "learning_rate": 0.03}
+    first, told = together(task, **flags, **rules)
+    rows = nn.ds.split_rows(ds, 0.2, 0.3, SEED).validation
+    if task == "binary":
+        expected = pytest.approx(best_threshold("f1", ds.y[rows], first.predict(ds.x[rows])[:, 0]))
+        assert first.threshold == told["threshold"] == expected
+    assert all(member.temperature == 1 and member.threshold == 0.5 for member in first.members)
+    net, result = together(task, refit=True, **flags, **rules)
     assert len({member["best_epoch"] for member in told["members"]}) > 1
     assert result["calibration"] == told["calibration"] and net.temperature == first.temperature != 1
     assert result.get("threshold") == told.get("threshold") and net.threshold == first.threshold
     assert not np.array_equal(vector(net.members[0]), vector(first.members[0]))
-    plain, _ = together(task, refit=True, **{name: value for name, value in flags.items() if name not in rules})
+    plain, _ = together(task, refit=True, **flags)
     for member, own in zip(net.members, plain.members, strict=True):
         assert np.array_equal(vector(member), vector(own))
 
@@ -234,9 +214,6 @@ def test_a_network_whose_loss_is_no_number_is_left_out(monkeypatch, caplog):
     net, result = together()
     assert [member.seed for member in net.members] == [SEED, SEED + 2] == [m["seed"] for m in result["members"]]
     assert result["networks"] == 2 and "network 1, seed 6, is left out: loss is nan" in caplog.text
-    break_some(monkeypatch, {SEED, SEED + 1, SEED + 2})
-    with pytest.raises(NnError, match="loss is nan"):
-        together()
 
 
 def test_epochs_are_told_once_with_the_mean_losses():
@@ -311,9 +288,8 @@ def test_members_weights_must_be_positive():
 @pytest.mark.parametrize("write", [write_two_classes, write_three_classes, write_numbers])
 def test_a_model_of_several_networks_on_the_command_line(write, folder):
     path, model = write(folder / "data.csv"), folder / "several.bin"
-    told = succeed(
-        "--train", "--dataset", path, "--model", model, "--networks", COUNT, "--epochs", 3, "-q", "--json"
-    ).json
+    call = "--train", "--dataset", path, "--model", model, "--networks", COUNT, "--epochs", 3, "-q", "--json"
+    told = succeed(*call).json
     assert told["networks"] == COUNT and [m["seed"] for m in told["members"]] == [0, 1, 2]
     assert {"weight", "settings", "best_epoch"} <= set(told["members"][0]) and len(told["loss"]) == 3
     net = Network.of_file(model)

@@ -58,7 +58,7 @@ def test_digits_after_one_epoch(shared, tmp_path):
     """The study's network: NumPy reached 0.9101, Keras 0.9485."""
     layers = "1x28x28,conv4k2same:relu,conv4k2same:relu,maxpool4,128:relu,10"
     accuracy = []
-    for seed in range(3):
+    for seed in range(2):
         model = tmp_path / f"{seed}.bin"
         trained = figures(
             "--train", "--dataset", shared / "data/mnist/train-images-idx3-ubyte.gz", "--layers", layers,
@@ -70,19 +70,13 @@ def test_digits_after_one_epoch(shared, tmp_path):
     assert statistics.mean(accuracy) >= 0.950
 
 
-@pytest.mark.parametrize(
-    "layers",
-    [
-        "3x32x32,conv16k3p1,maxpool2,conv32k3p1,maxpool2,100,10",
-        "3x32x32,pad4,conv16k3p1,maxpool2,conv32k3p1,avgpool2,dropout0.25,64,10",
-    ],
-)
-def test_photographs_are_told_apart_better_than_by_chance(layers, shared, tmp_path):
+def test_photographs_are_told_apart_better_than_by_chance(shared, tmp_path):
     """4,000 images of CIFAR-10; chance is 0.1."""
+    layers = "3x32x32,pad4,conv16k3p1,maxpool2,conv32k3p1,avgpool2,dropout0.25,64,10"
     model = tmp_path / "photos.bin"
     trained = figures(
         "--train", "--dataset", shared / "data/cifar10/cifar10_train_4000.bin.gz", "--layers", layers,
-        "--epochs", 5, "--holdout", 0, "--model", model,
+        "--epochs", 3, "--holdout", 0, "--model", model,
     )  # fmt: skip
     assert trained["loss"][-1] < 0.8 * trained["loss"][0]
     report = figures("--test", "--dataset", shared / "data/cifar10/cifar10_test_1000.bin.gz", "--model", model)

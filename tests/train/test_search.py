@@ -7,16 +7,14 @@ import math
 import numpy as np
 import pytest
 from support.figures import log_loss
-from support.packs import BEST, LAYERS, SEED, alone, break_some, data, network, vector
+from support.packs import BEST, LAYERS, SEED, alone, break_some, check_alone, data, network, vector
 
 import nn
-from nn.cluster import RankGroup
 from nn.core.metrics import metric
 from nn.nn import Network
 from nn.nn_aux import METRICS
 from nn.train.effort import Effort
 from nn.train.folds import out_of_fold
-from nn.train.member import parts_of_all
 from nn.train.options import Monitor
 from nn.train.search import PICKS, SHARE, SuccessiveHalving, greedy_selection, survivors
 from nn.utils import NnError, UsageError
@@ -31,6 +29,18 @@ def together(task="binary", ds=None, networks=COUNT, **flags):
     return net, nn.train(net, ds or data(task), networks=networks, **{**given, **flags})
 
 
+def greedy_by_hand(count, picks, value):
+    """The networks that are chosen, of those on the way the best; value: of a list of their numbers."""
+    ways = [[]]
+    for _ in range(picks):
+        ways.append([*ways[-1], max(range(count), key=lambda number: value([*ways[-1], number]))])
+    return max(ways[1:], key=value)
+
+
+def mean_of(scores, numbers):
+    return np.mean([scores[number] for number in numbers], axis=0, dtype=np.float64).astype(np.float32)
+
+
 def by_status(result, status):
     return [trial for trial in result["trials"] if trial["status"] == status]
 
@@ -42,43 +52,32 @@ def by_status(result, status):
 def test_members_are_the_networks_alone_and_the_given_up_the_worst(task):
     net, result = together(task)
     flags = {"epochs": 8, "validation": 0.3, "patience": 3, "monitor": BEST[task]}
-    for member, told in zip(net.members, result["members"], strict=True):
-        own = alone(task, member, told["settings"], **flags)
-        assert np.array_equal(vector(member), vector(own)) and member.metadata() == own.metadata()
+    check_alone(task, net, result, **flags)
     given_up = by_status(result, "given up")
     assert len(given_up) == COUNT // 2 and {trial["epochs"] for trial in given_up} <= {1, 2, 3, 4}
     # by hand: each network alone, compared by its best epoch of the first half
     scores = []
     for trial in result["trials"]:
-        maker = Network(LAYERS[task], task, seed=trial["seed"], backend="omp")
-        history = alone(task, maker, trial["settings"], **flags).history["val_metric"][:4]
+        history = alone(task, trial["seed"], trial["settings"], **flags).history["val_metric"][:4]
         scores.append(max(history) if METRICS[BEST[task]].higher_is_better else -min(history))
     worst = sorted(range(COUNT), key=lambda number: (-scores[number], number))[COUNT // 2 :]
     assert sorted(trial["seed"] - SEED for trial in given_up) == sorted(worst)
 
 
-@pytest.mark.parametrize("task", LAYERS)
-def test_the_members_are_those_of_a_greedy_selection_by_hand(task):
+@pytest.mark.parametrize(("task", "name"), [*BEST.items(), ("multiclass", "loss"), ("multiclass", "brier")])
+def test_the_members_are_those_of_a_greedy_selection_by_hand(task, name):
     ds = data(task)
-    net, result = together(task, ds)
+    net, result = together(task, ds, monitor=name)
     rows = nn.ds.split_rows(ds, 0.2, 0.3, SEED).validation
     left = [trial for trial in result["trials"] if trial["status"] != "given up"]
-    flags = {"epochs": 8, "validation": 0.3, "patience": 3, "monitor": BEST[task]}
-    scores = [
-        alone(task, Network(LAYERS[task], task, seed=trial["seed"]), trial["settings"], **flags).predict(ds.x[rows])
-        for trial in left
-    ]
-    sign = 1 if METRICS[BEST[task]].higher_is_better else -1
+    flags = {"epochs": 8, "validation": 0.3, "patience": 3, "monitor": name}
+    scores = [alone(task, trial["seed"], trial["settings"], **flags).predict(ds.x[rows]) for trial in left]
+    sign = 1 if METRICS[name].higher_is_better else -1
 
     def value(numbers):
-        mean = np.mean([scores[number].astype(np.float64) for number in numbers], 0)
-        return sign * metric(BEST[task], task, ds.y[rows], mean)
+        return sign * metric(name, task, ds.y[rows], mean_of(scores, numbers))
 
-    best = []
-    for _ in range(PICKS):
-        best.append([*best[-1], 0] if best else [0])
-        best[-1][-1] = max(range(len(left)), key=lambda number: value([*best[-1][:-1], number]))
-    chosen = max(best, key=value)
+    chosen = greedy_by_hand(len(left), PICKS, value)
     weights = {left[number]["seed"]: float(chosen.count(number)) for number in sorted(set(chosen))}
     assert {told["seed"]: told["weight"] for told in result["members"]} == weights
     assert net.member_weights == list(weights.values()) and result["networks"] == len(weights)
@@ -152,26 +151,15 @@ def test_selection_among_ten_against_brute_force(name):
     def value(numbers):
         return sign * value_of(sum(scores[number] for number in numbers) / len(numbers))
 
-    single = greedy_selection(scores, 1, monitor, value_of)
-    assert single == [int(n == max(range(10), key=lambda n: value([n]))) for n in range(10)]
-    for picks in (2, 3, 5):
+    alone = max(value([number]) for number in range(10))
+    for picks in (1, 2, 3, 5):
         counts = greedy_selection(scores, picks, monitor, value_of)
         chosen = [number for number, count in enumerate(counts) for _ in range(count)]
-        assert 0 < len(chosen) <= picks
-        steps = [max(range(10), key=lambda n: value([n]))]
-        ways = [list(steps)]
-        while len(steps) < picks:  # greedy by hand
-            steps.append(max(range(10), key=lambda n: value([*steps, n])))
-            ways.append(list(steps))
-        assert sorted(max(ways, key=value)) == chosen
-        best = max(
-            value(numbers)
-            for size in range(1, picks + 1)
-            for numbers in itertools.combinations_with_replacement(range(10), size)
-        )
-        assert value([steps[0]]) <= value(chosen) <= best + 1e-12
-        assert value(chosen) > value([steps[0]]) or picks == 1
-        assert value(chosen) - value([steps[0]]) > (best - value([steps[0]])) / 2  # most of what there is to gain
+        assert chosen == sorted(greedy_by_hand(10, picks, value))
+        sizes = (itertools.combinations_with_replacement(range(10), size) for size in range(1, picks + 1))
+        best = max(map(value, itertools.chain(*sizes)))
+        assert alone <= value(chosen) <= best + 1e-12 and (picks == 1 or value(chosen) > alone)
+        assert value(chosen) - alone >= (best - alone) / 2  # most of what there is to gain
 
 
 def test_a_network_may_be_chosen_repeatedly():
@@ -198,18 +186,6 @@ def test_an_estimator_tunes_too():
 # ---------------------------------------------------------------- several classes
 
 
-def softmax_rows(quality, truth, rng):
-    """Return float32 probabilities (rows, classes); the better, the higher the quality."""
-    logits = rng.normal(size=(len(truth), 3))
-    logits[np.arange(len(truth)), truth] += quality
-    each = np.exp(logits).astype(np.float32)
-    return each / each.sum(axis=1, keepdims=True)
-
-
-def mean_of(scores, numbers):
-    return np.mean([scores[number] for number in numbers], axis=0, dtype=np.float64).astype(np.float32)
-
-
 def test_the_mean_that_is_judged_is_the_prediction_to_the_bit():
     rng = np.random.default_rng(0)
     scores, seen = [rng.random((5, 3), np.float32) for _ in range(3)], []
@@ -223,18 +199,6 @@ def test_the_mean_that_is_judged_is_the_prediction_to_the_bit():
     assert all(mean.dtype == np.float32 and np.array_equal(mean, own) for mean, own in zip(seen, expected, strict=True))
 
 
-@pytest.mark.parametrize("monitor", ["loss", "brier"])
-def test_networks_of_several_classes_that_do_best_are_chosen(monitor):
-    ds, net = data("multiclass"), network("multiclass")
-    flags = {"epochs": 8, "validation": 0.3, "monitor": monitor, "vary": "learning_rate=1e-4..1e-1"}
-    result = nn.train(net, ds, networks=6, **flags)
-    rows = nn.ds.split_rows(ds, 0.2, 0.3, SEED).validation
-    best = min(result["trials"], key=lambda trial: trial["score"])
-    assert best is not result["trials"][0] and best["status"] == "member"
-    value = metric(monitor, "multiclass", ds.y[rows], net.predict(ds.x[rows]))
-    assert value <= best["score"] * (1 + 1e-6)
-
-
 def test_effort_chooses_for_several_classes_what_predicts_best_out_of_fold():
     ds, scores = data("multiclass", 120), []
 
@@ -246,17 +210,14 @@ def test_effort_chooses_for_several_classes_what_predicts_best_out_of_fold():
         scores.append(outputs)
         return figures
 
-    def loss(numbers):
-        return log_loss(ds.y, mean_of(scores, numbers))
+    def value(numbers):
+        return -log_loss(ds.y, mean_of(scores, numbers))
 
-    _, result = Effort(ds, "standard", {}, lambda layers: Network.for_data(ds, layers, seed=SEED)).run(train)
-    ways = [[]]
-    for _ in range(10):  # greedy by hand
-        ways.append([*ways[-1], min(range(len(scores)), key=lambda number: loss([*ways[-1], number]))])
-    chosen = min(ways[1:], key=loss)
+    _, result = Effort(ds, "standard", {}, {"seed": SEED}).run(train)
+    chosen = greedy_by_hand(len(scores), PICKS, value)
     counts = [chosen.count(number) for number in sorted({*chosen})]
     assert counts == [one["weight"] for one in result["chosen"]] and len({*counts}) > 1
-    assert result["out_of_fold"]["log_loss"] == pytest.approx(loss(chosen), rel=1e-6)
+    assert result["out_of_fold"]["log_loss"] == pytest.approx(-value(chosen), rel=1e-6)
 
 
 # ---------------------------------------------------------------- what is undefined
@@ -278,21 +239,3 @@ def test_a_choice_by_probabilities_where_there_are_none_is_refused_before_traini
     with pytest.raises(UsageError, match=f"--monitor {monitor}: .*probabilities.*linear"):
         nn.train(net, ds, monitor=monitor, **flags)
     assert nn.train(net, ds, monitor="accuracy", **flags)["networks"]
-
-
-class Two(RankGroup):
-    """Two ranks, of which the other has the same rows."""
-
-    size = 2
-
-    def gather(self, value):
-        return [value, value]
-
-
-def test_the_ranks_judge_by_numbers_of_the_networks_type():
-    """Else what is defined on one rank, the Brier score of several classes, would be undefined on two."""
-    rng = np.random.default_rng(0)
-    truth = rng.integers(0, 3, 50)
-    part = truth, softmax_rows(1.0, truth, rng), None
-    everyone = parts_of_all(Two(), [part], "float32")
-    assert len(everyone) == 2 and all(scores.dtype == np.float32 for _, scores, _ in everyone)

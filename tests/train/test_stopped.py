@@ -15,6 +15,7 @@ WAYS = {
     "one": {**VALID, "epochs": 9},
     "one, patience": {**VALID, "epochs": 12, "patience": 3, "monitor": "pr_auc"},
     "one, refit": {**VALID, "epochs": 9, "refit": True, "class_weight": "balanced"},
+    "some rows": {"rows": np.arange(20, 300), "validation": 0.2, "epochs": 12},
     "networks": {"networks": 3, "epochs": 5},
     "networks, refit": {**VALID, "networks": 3, "epochs": 8, "patience": 2, "refit": True},
     "networks, rules": {**VALID, **RULES, "networks": 3, "epochs": 8, "patience": 2, "refit": True},
@@ -23,7 +24,7 @@ WAYS = {
     "folds, refit": {**VALID, "folds": 3, "epochs": 5, "threshold": "f1", "refit": True},
     "vary": {"validation": 0.3, "networks": 20, "patience": 3, "vary": f"{VARIED},epochs=4..9"},
     "vary, refit": {"validation": 0.3, "networks": 20, "refit": True, "vary": f"{VARIED},epochs=4..9"},
-    "vary, given up twice": {"validation": 0.3, "networks": 40, "epochs": 16, "vary": VARIED},
+    "vary, given up twice": {"validation": 0.3, "networks": 40, "epochs": 8, "vary": VARIED},
 }
 
 
@@ -57,6 +58,9 @@ def test_a_stopped_training_goes_on_to_the_same_model(way, memory, table, folder
     assert stops > 1 and ended[:3] == whole[:3]
     assert ended[3].temperature != 1 or "calibrate" not in WAYS[way]
     assert trained(resume=kept)[0] == whole[0]
+    if "rows" in WAYS[way]:
+        with pytest.raises(UsageError, match="other data"):
+            trained(checkpoint=kept, resume="auto", rows=WAYS[way]["rows"][1:])
     if "vary" in way:
         with pytest.raises(UsageError, match="--(vary|epochs)"):
             trained(checkpoint=kept, resume="auto", vary="learning_rate=1e-4..1e-1")

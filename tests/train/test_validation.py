@@ -5,6 +5,7 @@ import signal
 
 import numpy as np
 import pytest
+from support import packs
 from support.command_line import ONE, run, succeed
 from support.networks import flattened
 
@@ -16,18 +17,12 @@ from nn.train.options import Monitor
 from nn.utils import DataError, NnError, Stopped, UsageError
 from nn.watch.callbacks import Callback
 
-SPEC = {"binary": "6,30,1", "multiclass": "6,30,3", "regression": "6,30,1"}
+SPEC = {"binary": "6,30,1", "multiclass": "6,30,3", "regression": "6,30,2"}
 EPOCHS = 12
 
 
-def data(task="binary", rows=900, seed=0, **more):
-    rng = np.random.default_rng(seed)
-    x = rng.normal(size=(rows, 6)).astype(np.float32)
-    score = x @ np.array([1.0, -2, 0.5, 0, 1, 0]) + rng.normal(size=rows)
-    if task == "regression":
-        return nn.Dataset(x, (3 * score[:, None] + 50).astype(np.float32), task, **more)
-    y = (score > 0).astype(np.int32) if task == "binary" else np.digitize(score, [-1, 1]).astype(np.int32)
-    return nn.Dataset(x, y, task, ["a", "b", "c"][: y.max() + 1], **more)
+def data(task="binary", rows=900, **more):
+    return packs.data(task, rows, **more)
 
 
 def trained(ds, backend="omp", **flags):
@@ -145,9 +140,6 @@ def test_the_last_rows_in_time_are_held_out_and_those_before_them_validate():
     parts = split_rows(data(times=times), 0.2, 0.25, 0)
     spans = [(times[rows].min(), times[rows].max()) for rows in parts]
     assert spans == [(0, 539), (540, 719), (720, 899)]
-
-
-def test_rows_of_one_time_stay_together():
     parts = split_rows(data(times=np.arange(900) // 100), 0.15, 0.0, 0)
     assert len(parts.holdout) == 100  # not 135, which would divide a time
 
@@ -197,20 +189,18 @@ def test_refit_is_a_training_by_hand_on_both(schedule):
 # ---------------------------------------------------------------- resume
 
 
-def test_a_checkpoint_of_other_validation_rows_is_refused(tmp_path):
-    ds, net = data(), nn.Network("6,30,1", "binary")
-    nn.train(net, ds, epochs=2, validation=0.3, checkpoint=tmp_path / "c.ck")
+def test_a_checkpoint_of_other_validation_rows_or_weights_is_refused(folder):
+    def trained(**flags):
+        nn.train(nn.Network("6,30,1", "binary"), ds, epochs=2, checkpoint="c.ck", resume="auto", **flags)
+
+    ds = data(weights=np.ones(900))
+    trained(validation=0.3)
     for flags in ({"validation": 0.2}, {}, {"validation": 0.3, "monitor": "f1"}):
         with pytest.raises(UsageError, match="was written with"):
-            nn.train(nn.Network("6,30,1", "binary"), ds, epochs=2, resume=tmp_path / "c.ck", **flags)
-
-
-def test_a_checkpoint_of_other_weights_is_refused(tmp_path):
-    ds = data(weights=np.ones(900))
-    nn.train(nn.Network("6,30,1", "binary"), ds, epochs=2, checkpoint=tmp_path / "c.ck")
+            trained(**flags)
     ds.weights[5] = 2
     with pytest.raises(UsageError, match="while training on other data"):
-        nn.train(nn.Network("6,30,1", "binary"), ds, epochs=2, resume=tmp_path / "c.ck")
+        trained(validation=0.3)
 
 
 # ---------------------------------------------------------------- the command line
@@ -227,7 +217,7 @@ def test_a_file_of_validation_rows(folder):
     write(folder / "t.csv"), write(folder / "v.csv", 100, seed=5)
     line = "--train", "--dataset", "t.csv", "--model", "m.bin", "--validation", "v.csv", "--epochs", 4, "--json"
     result = succeed(*line, "--history", "h.csv", "--monitor", "roc_auc").json
-    assert result["validation"] == 100 and result["rows"] == 241 and result["best_epoch"] in range(1, 5)
+    assert result["validation"] == 100 and result["rows"] == 240 and result["best_epoch"] in range(1, 5)
     history = (folder / "h.csv").read_text().splitlines()
     assert history[0] == "epoch,loss,val_loss,learning_rate,seconds,us_per_batch,val_metric"
     assert [float(row.split(",")[-1]) for row in history[1:]] == result["val_metric"]
@@ -242,8 +232,9 @@ BAD = [
     (["--refit"], "--refit: needs validation rows"),
     (["--validation", 1.5], "--validation 1.5: expected a share above 0 and below 1, or a file"),
     (["--validation", "none.csv"], "none.csv"),
+    (["--validation", "fold"], "give --folds too"),
     (["--validation", 0.2, "--monitor", "rmse"], "--monitor rmse: does not fit a binary task; choose from loss, "),
-    (["--validation", 0.001], "--validation 0.001: takes none of the 241 rows"),
+    (["--validation", 0.001], "--validation 0.001: takes none of the 240 rows"),
     (["--validation", "other.csv"], "no column f besides the target"),
     (["--validation", "classes.csv"], 'found class "maybe"'),
     (["--validation", "classes.csv", "--refit"], "give --validation SHARE, not classes.csv"),

@@ -36,39 +36,33 @@ def after_epoch(net, x, y, weights, how):
     return engine.get("parameters"), progress.loss
 
 
-def check_a_weight_is_a_number_of_rows(net, rows=ROWS, **changes):
-    """In one step with all rows in the batch."""
+PATHS = ["30,60,10,1", "5,1", "8,1200:tanh,1", "20,300,200,3", "3x12x12,conv16k3p1,maxpool2,4"]
+# micro-batches, one output, a wide layer below it, large products, fused layers
+CASES = [
+    *(
+        (f"6,5:tanh,{n}:{OUTPUT_ACTIVATIONS.get(loss, 'linear')}", ROWS, loss, "sgd")
+        for loss in TARGETS
+        for n in (1, 3)
+    ),
+    # masks of dropout differ from row to row
+    *((spec, ROWS, None, optimizer) for kind, spec in KINDS.items() if kind != "dropout" for optimizer in OPTIMIZERS),
+    *((spec, 700, None, "sgd") for spec in PATHS),
+]
+
+
+@pytest.mark.parametrize(("spec", "rows", "loss", "optimizer"), CASES)
+def test_a_weight_is_a_number_of_rows(spec, rows, loss, optimizer, backend):
+    """For every loss, layer kind and optimiser, on every path: in one step with all rows in the batch."""
+    if spec.endswith("1:softmax"):
+        pytest.skip("cross entropy of one class is 0")
+    net, changes = network(spec, backend, loss=loss), OPTIMIZERS[optimizer]
     (x, y), counts = fill(net, rows), counted(rows)
     many = np.repeat(np.arange(rows), counts)
-    weighted, loss = after_epoch(net, x, y, counts.astype(net.dtype), settings(rows, **changes))
-    repeated, loss_of_repeated = after_epoch(net, x[many], y[many], None, settings(len(many), **changes))
+    weighted, total = after_epoch(net, x, y, counts.astype(net.dtype), settings(rows, **changes))
+    repeated, total_of_repeated = after_epoch(net, x[many], y[many], None, settings(len(many), **changes))
     assert relative_distance(weighted, repeated) < CLOSE
-    assert loss == pytest.approx(loss_of_repeated, rel=CLOSE)
+    assert total == pytest.approx(total_of_repeated, rel=CLOSE)
     assert relative_distance(weighted, after_epoch(net, x, y, None, settings(rows, **changes))[0]) > 1e-5
-
-
-@pytest.mark.parametrize("loss", TARGETS)
-@pytest.mark.parametrize("outputs", [1, 3])
-def test_a_weight_is_a_number_of_rows(loss, outputs, backend):
-    if loss == "ce" and outputs == 1:
-        pytest.skip("cross entropy of one class is 0")
-    net = network(f"6,5:tanh,{outputs}:{OUTPUT_ACTIVATIONS.get(loss, 'linear')}", backend, loss=loss)
-    check_a_weight_is_a_number_of_rows(net)
-
-
-@pytest.mark.parametrize("optimizer", OPTIMIZERS)
-@pytest.mark.parametrize("kind", [kind for kind in KINDS if kind != "dropout"])  # masks differ from row to row
-def test_a_weight_is_a_number_of_rows_for_every_layer_kind_and_optimizer(kind, optimizer, backend):
-    check_a_weight_is_a_number_of_rows(network(KINDS[kind], backend), **OPTIMIZERS[optimizer])
-
-
-PATHS = ["30,60,10,1", "5,1", "8,1200:tanh,1", "20,300,200,3", "3x12x12,conv16k3p1,maxpool2,4"]
-
-
-@pytest.mark.parametrize("spec", PATHS)
-def test_a_weight_is_a_number_of_rows_on_every_path(spec, backend):
-    """Micro-batches, one output, a wide layer below it, large products, fused layers."""
-    check_a_weight_is_a_number_of_rows(network(spec, backend), rows=700)
 
 
 def test_labels_have_weights_too(backend):

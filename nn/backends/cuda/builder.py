@@ -55,7 +55,7 @@ class Builder:
         return self.program
 
     def _add(self, name: str, layer: int | None, phases: list[Phase]) -> None:
-        self.program.phases += [[replace(op, step=(name, layer)) for op in phase] for phase in phases]
+        self.program.phases += [[replace(op, step=(name, layer)) for op in phase] for phase in phases if phase]
 
     # ---- a batch, from its rows to the step
 
@@ -151,13 +151,13 @@ class Builder:
             function = "gather_moved"
             settings = *self.layers[0].in_shape, int(rows_as == BYTES), *self.purpose.moves
         blocks = self.ws.elementwise(self.purpose.rows * width)
-        return [[Op(function, settings, (x, CONTROL, BATCH), blocks, writes=(x,))]]
+        return [[Op(function, settings, (x, CONTROL, BATCH), blocks)]]
 
     def _softmax(self, node: LayerNode) -> list[Phase]:
         if node.layer.activation != "softmax":
             return []
         settings, blocks = ("SOFTMAX", node.layer.outputs), self.ws.elementwise(self.purpose.rows * 32)
-        return [[Op("activation_forward", settings, (node.out, ROWS), blocks, writes=(node.out,))]]
+        return [[Op("activation_forward", settings, (node.out, ROWS), blocks)]]
 
     def _keep(self, node: LayerNode) -> list[Phase]:
         """Return the phase that copies the outputs row by row, where a library may have computed them."""
@@ -171,7 +171,7 @@ class Builder:
         names = self.loss.upper(), node.layer.activation.upper()
         settings = *names, node.layer.outputs, int(self.purpose.labels), lanes
         blocks = self.ws.elementwise(self.purpose.rows * lanes)
-        return [[Op("loss_backward", settings, (node.out, CONTROL, BATCH), blocks, writes=(node.out,))]]
+        return [[Op("loss_backward", settings, (node.out, CONTROL, BATCH), blocks)]]
 
     def _update(self, node: LayerNode) -> Op:
         """Return the op of a layer's step, or of its gradients for the host."""
@@ -181,11 +181,11 @@ class Builder:
             return self._put_gradients(Buffer("out", node.at), gradient, splits, size)
         settings = self.purpose.optimizer, splits, size - node.layer.undecayed, size
         arguments = f"{node.at}LL", gradient, CONTROL, BATCH
-        return Op("update_layer", settings, arguments, self._gradient_blocks(splits, size), writes=(node.weight,))
+        return Op("update_layer", settings, arguments, self._gradient_blocks(splits, size))
 
     def _put_gradients(self, to: Buffer, gradient: Buffer, splits: int, size: int) -> Op:
         blocks = self._gradient_blocks(splits, size)
-        return Op("put_gradients", (splits, size), (to, gradient), blocks, writes=(to,))
+        return Op("put_gradients", (splits, size), (to, gradient), blocks)
 
     def _gradient_blocks(self, splits: int, size: int) -> int:
         """Return the blocks of an op over a layer's gradients (each_gradient in optimizer.cu); share their memory."""
@@ -211,7 +211,7 @@ class Builder:
                 self._add_partial_sums(bucket)
                 self._send(how, node.index, Buffer("gradients", begin), self.program.sum_values - begin)
                 bucket, begin = [], self.program.sum_values
-            self._add("backward", node.index, [phase for phase in phases if phase])
+            self._add("backward", node.index, phases)
         self._meet()
 
     def _add_partial_sums(self, nodes: list[LayerNode]) -> None:
@@ -227,7 +227,7 @@ class Builder:
     def _send(self, how: str, layer: int | None, buffer: Buffer, values: int) -> None:
         """Begin to communicate; the next phases are computed meanwhile."""
         self.program.sent.append((how, values))
-        op = Op(f"NCCL {how}", host=lambda r, n: r.send(how, r.address(buffer), values), writes=(buffer,))
+        op = Op(f"NCCL {how}", host=lambda r, n: r.send(how, r.address(buffer), values))
         self._add("communication", layer, [[op]])
 
     def _meet(self) -> None:

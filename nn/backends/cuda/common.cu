@@ -76,7 +76,12 @@ __device__ inline void grid_barrier(unsigned *arrivals, unsigned &target)
 /* ---- global memory ---- */
 
 enum { WHOLE = 16 / (int)sizeof(real) };        /* values that one instruction can load */
-struct alignas(16) whole { real v[WHOLE]; };
+template <int N>
+struct alignas(N * sizeof(real)) values { real v[N]; };
+typedef values<WHOLE> whole;
+
+/* Values side by side that rows of n values divide into. */
+__device__ constexpr int beside(int n) { return n % WHOLE == 0 ? WHOLE : 1; }
 
 /* *p, and 0 where p is NULL: one predicated instruction, where the compiler would make a branch, so that many loads
  * can be under way at once. */
@@ -137,6 +142,19 @@ __device__ inline real strided_sum(const real *p, int first, int step, int count
 }
 
 /* ---- shared memory ---- */
+
+enum { SHARES = THREADS / 32 };         /* threads that share one of a block's 32 sums: one of each warp */
+
+/* Their sums, added up in order: the first warp gets the whole ones. All threads call it; memory: a value a thread. */
+__device__ inline real sum_of_shares(real *memory, real sum)
+{
+    memory[threadIdx.x] = sum;
+    __syncthreads();
+    for (int s = 1; s < SHARES && threadIdx.x < 32; s++)
+        sum += memory[s * 32 + threadIdx.x];
+    __syncthreads();                    /* before the memory serves another sum, or another op */
+    return sum;
+}
 
 /* to[to_place(e)] = *from(e), 0 for NULL, for e below COUNT: eight loads of each thread under way at a time. */
 template <int COUNT, class PLACES>

@@ -131,7 +131,7 @@ __device__ void conv_backward_input(real *dx, const real *dz, const real *w, con
 
 template <class S>
 struct outputs_by_filter {
-    enum { ALONG_K = 1, VECTOR = S::PIXELS % WHOLE == 0 ? (int)WHOLE : 1 };
+    enum { ALONG_K = 1, VECTOR = beside(S::PIXELS) };
     typedef address place;
     const real *dz;
     __device__ place find(int f) const { return place{dz + f * S::PIXELS}; }
@@ -165,20 +165,4 @@ __device__ void conv_backward_parameters(real *g, const real *dz, const real *x,
     unrolled_and_ones<S> images = {x};
     put_gradient<S::TAPS, S::F> gradient = {g};
     gemm<T, SPLITS>(filters, images, gradient, S::F, S::TAPS + 1, n * S::PIXELS, range);
-}
-
-/* out (n,F,PIXELS) = f(out + b), where a library has convolved */
-template <int F, int PIXELS, int ACTIVATION>
-__device__ void conv_finish(real *out, const real *b, int n, block_range range)
-{
-    enum { LENGTH = PIXELS % WHOLE == 0 ? (int)WHOLE : 1 };     /* side by side, of one filter */
-    struct alignas(LENGTH * sizeof(real)) side { real v[LENGTH]; };
-    for (int e = range.first(); e < n * F * PIXELS / LENGTH; e += range.stride()) {
-        side values = ((side *)out)[e];
-        real bias = b[e * LENGTH / PIXELS % F];
-        #pragma unroll
-        for (int v = 0; v < LENGTH; v++)
-            values.v[v] = activate<ACTIVATION>(values.v[v] + bias);
-        ((side *)out)[e] = values;
-    }
 }

@@ -11,9 +11,9 @@ import math
 
 from ...layers import Layer
 from .abi import THREADS, WINOGRAD_DEPTH, WINOGRAD_PLACES, WINOGRAD_SIDE
-from .dense import input_finish
+from .dense import finish
 from .memory import NEVER, PARTIAL_SUM_COST, PARTIAL_SUM_DELAY, SHARED_LIMIT, Workspace
-from .program import ROWS, Buffer, LayerNode, Op, Phase
+from .program import PASSES, ROWS, Buffer, LayerNode, Op, Phase
 
 WINOGRAD_CHANNELS = 16  # and filters that pay, of WINOGRAD_SIDE that are computed at once
 DIRECT_WEIGHTS, DIRECT_KERNEL = 20_000, 5  # the largest convolutions that are computed without a product,
@@ -32,14 +32,32 @@ def choose_conv(ws: Workspace, layer: Layer, product: str) -> str:
 
 
 def forward(ws: Workspace, node: LayerNode) -> list[Phase]:
-    return FORWARD[choose_conv(ws, node.layer, "forward")](ws, node)
+    return _phases(ws, node, "forward")
 
 
 def backward(ws: Workspace, node: LayerNode) -> list[Phase]:
     """Return the phases of the backward pass: dx and the gradients side by side, then what completes dx."""
-    phases = INPUT[choose_conv(ws, node.layer, "input")](ws, node) if node.dx else [[]]
-    phases[0].append(PARAMETERS[choose_conv(ws, node.layer, "parameters")](ws, node))
+    phases = _phases(ws, node, "input") if node.dx else [[]]
+    phases[0].append(_parameters(ws, node))
     return phases
+
+
+def _phases(ws: Workspace, node: LayerNode, product: str) -> list[Phase]:
+    """Return the phases of a product, forward or input: its op, and what completes it."""
+    route = choose_conv(ws, node.layer, product)
+    if route == "library":
+        to, *_, activation = node.product(product)
+        op = Op("cuDNN convolution", arguments=(to,), host=ws.library.convolution(node, product))
+        return [[op], [finish(ws, node, product)]] if product == "forward" or activation != "linear" else [[op]]
+    return [[{"winograd": _winograd, "direct": _direct, "gemm": _gemm}[route](ws, node, product)]]
+
+
+def _parameters(ws: Workspace, node: LayerNode) -> Op:
+    """Return the op of dw and db, whose kernels all take the same arguments."""
+    route = choose_conv(ws, node.layer, "parameters")
+    own = {"winograd": _winograd_parameters, "direct": _direct_parameters, "gemm": _gemm_parameters}[route]
+    function, settings, splits, blocks = own(ws, node)
+    return Op(function, settings, (ws.gradient(node, splits), node.dz, node.x, ROWS), blocks)
 
 
 def shape(layer: Layer) -> str:
@@ -51,23 +69,6 @@ def shape(layer: Layer) -> str:
 
 def _pixels(shape: tuple[int, int, int]) -> int:
     return math.prod(shape[1:])
-
-
-# ---------------------------------------------------------------- library: cuDNN, for out and dx
-
-
-def _library_forward(ws: Workspace, node: LayerNode) -> list[Phase]:
-    settings = node.layer.out_shape[0], _pixels(node.layer.out_shape), node.activation.upper()
-    blocks = ws.elementwise(ws.rows * node.layer.outputs)
-    return [
-        [Op("cuDNN convolution", host=ws.library.conv_forward(node), writes=(node.out,))],
-        [Op("conv_finish", settings, (node.out, node.bias, ROWS), blocks, writes=(node.out,))],
-    ]
-
-
-def _library_input(ws: Workspace, node: LayerNode) -> list[Phase]:
-    convolution = Op("cuDNN convolution", host=ws.library.conv_backward_input(node), writes=(node.dx,))
-    return [[convolution], [input_finish(ws, node, 0)]] if node.activation_below != "linear" else [[convolution]]
 
 
 # ---------------------------------------------------------------- winograd: fewer multiplications, conv_winograd.cu
@@ -104,41 +105,30 @@ def _transformed(ws: Workspace, node: LayerNode, function: str, channels: int, f
     return ws.make_ready(node, function, (shape(node.layer),), WINOGRAD_PLACES * values, values)
 
 
-def _winograd_blocks(ws: Workspace, filters: int, shape: tuple[int, int, int]) -> int:
-    """Return the blocks of a convolution with that many filters and outputs of that shape; share their memory."""
+def _winograd(ws: Workspace, node: LayerNode, product: str) -> Op:
+    """Return the op of out or dx; with that of out the kernels of the backward pass are made ready, too."""
+    to, (source, _, last), result, _, activation = node.product(product)
+    settings, more, kernels = (shape(node.layer), activation.upper()), (), node.rotated
+    if product == "forward":
+        channels, filters = node.layer.in_shape[0], node.layer.out_shape[0]
+        kernels = _transformed(ws, node, "winograd_kernels", channels, filters)
+        if node.dx:
+            node.rotated = _transformed(ws, node, "winograd_rotated_kernels", filters, channels)
+        more = (node.node_above.out if pools_too(ws, node) else None,)
+        settings += (int(more != (None,)),)
     ws.share(3 * WINOGRAD_DEPTH * WINOGRAD_PLACES * WINOGRAD_SIDE)
-    return _sides(filters) * -(-_tiles(ws, shape) // WINOGRAD_SIDE)
+    blocks = _sides(result[0]) * -(-_tiles(ws, result) // WINOGRAD_SIDE)
+    return Op(f"winograd_{PASSES[product]}", settings, (to, *more, source, kernels, last, ROWS), blocks)
 
 
-def _winograd_forward(ws: Workspace, node: LayerNode) -> list[Phase]:
-    """Return the phase of out; the kernels of the backward pass are made ready, too."""
-    channels, filters = node.layer.in_shape[0], node.layer.out_shape[0]
-    kernels = _transformed(ws, node, "winograd_kernels", channels, filters)
-    if node.dx:
-        node.rotated = _transformed(ws, node, "winograd_rotated_kernels", filters, channels)
-    pooled = node.node_above.out if pools_too(ws, node) else None
-    settings = shape(node.layer), node.activation.upper(), int(pooled is not None)
-    arguments = node.out, pooled, node.x, kernels, node.bias, ROWS
-    blocks = _winograd_blocks(ws, filters, node.layer.out_shape)
-    writes = (node.out, pooled) if pooled else (node.out,)
-    return [[Op("winograd_forward", settings, arguments, blocks, writes=writes)]]
-
-
-def _winograd_input(ws: Workspace, node: LayerNode) -> list[Phase]:
-    settings = shape(node.layer), node.activation_below.upper()
-    arguments = node.dx, node.dz, node.rotated, node.x, ROWS
-    blocks = _winograd_blocks(ws, node.layer.in_shape[0], node.layer.in_shape)
-    return [[Op("winograd_backward_input", settings, arguments, blocks, writes=(node.dx,))]]
-
-
-def _winograd_parameters(ws: Workspace, node: LayerNode) -> Op:
-    """Return the op of dw and db, in about as many splits as multiprocessors can take side by side."""
+def _winograd_parameters(ws: Workspace, node: LayerNode) -> tuple[str, tuple, int, int]:
+    """Return (function, settings, splits, blocks), about as many splits as multiprocessors can take side by side."""
     pairs = _sides(node.layer.in_shape[0]) * _sides(node.layer.out_shape[0])
     steps = -(-_tiles(ws, node.layer.out_shape) // WINOGRAD_DEPTH)
     blocks = ws.processors * (2 if steps > 64 * ws.processors else 1)
     splits = max(1, min(blocks // pairs, -(-steps // 2)))
     ws.share(2 * WINOGRAD_DEPTH * (WINOGRAD_PLACES * WINOGRAD_SIDE + 4))
-    return _parameters(ws, node, "winograd_backward_parameters", (shape(node.layer), splits), splits, pairs * splits)
+    return "winograd_backward_parameters", (shape(node.layer), splits), splits, pairs * splits
 
 
 # ---------------------------------------------------------------- direct: no product, conv_direct.cu
@@ -185,69 +175,37 @@ def _bands(ws: Workspace, layer: Layer) -> tuple[int, int, int] | None:
     return None
 
 
-def _direct_forward(ws: Workspace, node: LayerNode) -> list[Phase]:
-    layer, group = node.layer, _group(ws, node.layer, "forward")
-    ws.share(layer.fan_in * group)
-    settings = shape(layer), group, node.activation.upper()
-    arguments = node.out, node.x, node.weight, node.bias, ROWS
-    blocks = -(-layer.out_shape[0] // group) * ws.elementwise(ws.rows * _pixels(layer.out_shape))
-    return [[Op("direct_forward", settings, arguments, blocks, writes=(node.out,))]]
+def _direct(ws: Workspace, node: LayerNode, product: str) -> Op:
+    to, operands, result, source, activation = node.product(product)
+    group = _group(ws, node.layer, product)
+    ws.share(source[0] * node.layer.kernel**2 * group)
+    settings = shape(node.layer), group, activation.upper()
+    blocks = -(-result[0] // group) * ws.elementwise(ws.rows * _pixels(result))
+    return Op(f"direct_{PASSES[product]}", settings, (to, *operands, ROWS), blocks)
 
 
-def _direct_input(ws: Workspace, node: LayerNode) -> list[Phase]:
-    layer, group = node.layer, _group(ws, node.layer, "input")
-    ws.share(layer.out_shape[0] * layer.kernel**2 * group)
-    settings = shape(layer), group, node.activation_below.upper()
-    arguments = node.dx, node.dz, node.weight, node.x, ROWS
-    blocks = -(-layer.in_shape[0] // group) * ws.elementwise(ws.rows * _pixels(layer.in_shape))
-    return [[Op("direct_backward_input", settings, arguments, blocks, writes=(node.dx,))]]
-
-
-def _direct_parameters(ws: Workspace, node: LayerNode) -> Op:
+def _direct_parameters(ws: Workspace, node: LayerNode) -> tuple[str, tuple, int, int]:
     per, rows, values = _bands(ws, node.layer)
     count = ws.rows * -(-node.layer.out_shape[1] // rows)
     splits = min(ws.processors * (4 if count > 16 * ws.processors else 1), count)
     ws.share(max(values, THREADS))
-    return _parameters(ws, node, "direct_backward_parameters", (shape(node.layer), per, rows, splits), splits, splits)
+    return "direct_backward_parameters", (shape(node.layer), per, rows, splits), splits, splits
 
 
 # ---------------------------------------------------------------- gemm: a product in tiles, conv.cu
 
 
-def _gemm_forward(ws: Workspace, node: LayerNode) -> list[Phase]:
-    layer, (m, n, k) = node.layer, (node.layer.out_shape[0], ws.rows * _pixels(node.layer.out_shape), node.layer.fan_in)
+def _gemm(ws: Workspace, node: LayerNode, product: str) -> Op:
+    to, operands, result, source, activation = node.product(product)
+    m, n, k = result[0], ws.rows * _pixels(result), source[0] * node.layer.kernel**2
     tile = ws.tile(m, n, k, NEVER, 0)
-    settings = tile, shape(layer), ws.aligned(node.weight), node.activation.upper()
-    arguments = node.out, node.x, node.weight, node.bias, ROWS
-    return [[Op("conv_forward", settings, arguments, tile.count(m, n), writes=(node.out,))]]
+    aligned = (ws.aligned(node.weight),) if product == "forward" else ()
+    settings = tile, shape(node.layer), *aligned, activation.upper()
+    return Op(f"conv_{PASSES[product]}", settings, (to, *operands, ROWS), tile.count(m, n))
 
 
-def _gemm_input(ws: Workspace, node: LayerNode) -> list[Phase]:
-    layer = node.layer
-    m, n, k = layer.in_shape[0], ws.rows * _pixels(layer.in_shape), layer.out_shape[0] * layer.kernel**2
-    tile = ws.tile(m, n, k, NEVER, 0)
-    settings = tile, shape(layer), node.activation_below.upper()
-    arguments = node.dx, node.dz, node.weight, node.x, ROWS
-    return [[Op("conv_backward_input", settings, arguments, tile.count(m, n), writes=(node.dx,))]]
-
-
-def _gemm_parameters(ws: Workspace, node: LayerNode) -> Op:
+def _gemm_parameters(ws: Workspace, node: LayerNode) -> tuple[str, tuple, int, int]:
     layer = node.layer
     m, n, k = layer.out_shape[0], layer.fan_in + 1, ws.rows * _pixels(layer.out_shape)
     tile = ws.tile(m, n, k, 0, PARTIAL_SUM_DELAY + PARTIAL_SUM_COST * ws.itemsize * layer.parameters)
-    settings = tile, tile.splits, shape(layer)
-    return _parameters(ws, node, "conv_backward_parameters", settings, tile.splits, tile.count(m, n))
-
-
-def _parameters(ws: Workspace, node: LayerNode, function: str, settings: tuple, splits: int, blocks: int) -> Op:
-    """Return the op of dw and db by one of our kernels, which all take the same arguments."""
-    gradient = ws.gradient(node, splits)
-    arguments = gradient, node.dz, node.x, ROWS
-    return Op(function, settings, arguments, blocks, writes=(gradient,), gives_gradients=True)
-
-
-FORWARD = {
-    "library": _library_forward, "winograd": _winograd_forward, "direct": _direct_forward, "gemm": _gemm_forward,
-}  # fmt: skip
-INPUT = {"library": _library_input, "winograd": _winograd_input, "direct": _direct_input, "gemm": _gemm_input}
-PARAMETERS = {"winograd": _winograd_parameters, "direct": _direct_parameters, "gemm": _gemm_parameters}
+    return "conv_backward_parameters", (tile, tile.splits, shape(layer)), tile.splits, tile.count(m, n)

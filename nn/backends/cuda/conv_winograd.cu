@@ -7,88 +7,75 @@
  * about that of the direct sum (the CPU takes larger tiles). Same shapes and results as in conv.cu.
  */
 
-/* ---- transforms: of one line of values STEP apart, then of a tile ---- */
+/* ---- transforms of a tile: `line` makes TO values of FROM values, both STEP apart ---- */
 
-/* B' d, in place */
-template <int STEP>
-__device__ inline void image_line(real *d)
-{
-    real d0 = d[0], d1 = d[STEP], d2 = d[2 * STEP], d3 = d[3 * STEP];
-    d[0] = d0 - d2, d[STEP] = d1 + d2, d[2 * STEP] = d2 - d1, d[3 * STEP] = d1 - d3;
-}
+/* B' d B */
+struct of_image {
+    enum { FROM = 4, TO = 4 };
+    template <int STEP>
+    __device__ static void line(real *to, const real *d)
+    {
+        real d0 = d[0], d1 = d[STEP], d2 = d[2 * STEP], d3 = d[3 * STEP];
+        to[0] = d0 - d2, to[STEP] = d1 + d2, to[2 * STEP] = d2 - d1, to[3 * STEP] = d1 - d3;
+    }
+};
 
-/* G g */
-template <int STEP>
-__device__ inline void kernel_line(real *to, real g0, real g1, real g2)
-{
-    real even = (real)0.5 * (g0 + g2), odd = (real)0.5 * g1;
-    to[0] = g0, to[STEP] = even + odd, to[2 * STEP] = even - odd, to[3 * STEP] = g2;
-}
+/* G g G' */
+struct of_kernel {
+    enum { FROM = 3, TO = 4 };
+    template <int STEP>
+    __device__ static void line(real *to, const real *g)
+    {
+        real g0 = g[0], g2 = g[2 * STEP], even = (real)0.5 * (g0 + g2), odd = (real)0.5 * g[STEP];
+        to[0] = g0, to[STEP] = even + odd, to[2 * STEP] = even - odd, to[3 * STEP] = g2;
+    }
+};
 
-/* A' m */
-template <int STEP>
-__device__ inline void output_line(real *to, const real *m)
-{
-    real m0 = m[0], m1 = m[STEP], m2 = m[2 * STEP], m3 = m[3 * STEP];
-    to[0] = m0 + m1 + m2, to[STEP] = m1 - m2 - m3;
-}
+/* A' m A */
+struct of_output {
+    enum { FROM = 4, TO = 2 };
+    template <int STEP>
+    __device__ static void line(real *to, const real *m)
+    {
+        real m0 = m[0], m1 = m[STEP], m2 = m[2 * STEP], m3 = m[3 * STEP];
+        to[0] = m0 + m1 + m2, to[STEP] = m1 - m2 - m3;
+    }
+};
 
-/* A z */
-template <int STEP>
-__device__ inline void gradient_line(real *to, real z0, real z1)
-{
-    to[0] = z0, to[STEP] = z0 + z1, to[2 * STEP] = z0 - z1, to[3 * STEP] = -z1;
-}
+/* A dz A' */
+struct of_gradient {
+    enum { FROM = 2, TO = 4 };
+    template <int STEP>
+    __device__ static void line(real *to, const real *z)
+    {
+        real z0 = z[0], z1 = z[STEP];
+        to[0] = z0, to[STEP] = z0 + z1, to[2 * STEP] = z0 - z1, to[3 * STEP] = -z1;
+    }
+};
 
-/* G' s */
-template <int STEP>
-__device__ inline void weight_line(real *to, const real *s)
-{
-    real s0 = s[0], s1 = s[STEP], s2 = s[2 * STEP], s3 = s[3 * STEP], even = (real)0.5 * (s1 + s2);
-    to[0] = s0 + even, to[STEP] = (real)0.5 * (s1 - s2), to[2 * STEP] = even + s3;
-}
+/* G' s G */
+struct of_weights {
+    enum { FROM = 4, TO = 3 };
+    template <int STEP>
+    __device__ static void line(real *to, const real *s)
+    {
+        real s0 = s[0], s1 = s[STEP], s2 = s[2 * STEP], s3 = s[3 * STEP], even = (real)0.5 * (s1 + s2);
+        to[0] = s0 + even, to[STEP] = (real)0.5 * (s1 - s2), to[2 * STEP] = even + s3;
+    }
+};
 
-__device__ inline void transform_image(real (&d)[PLACES])
+/* to (TO,TO) of a tile (FROM,FROM), which may be the same place: its columns, then its rows */
+template <class T>
+__device__ inline void transform(real *to, const real *tile)
 {
+    enum { FROM = T::FROM, TO = T::TO };
+    real lines[TO * FROM];
     #pragma unroll
-    for (int i = 0; i < 4; i++)
-        image_line<4>(d + i);
+    for (int i = 0; i < FROM; i++)
+        T::template line<FROM>(lines + i, tile + i);
     #pragma unroll
-    for (int i = 0; i < 4; i++)
-        image_line<1>(d + 4 * i);
-}
-
-__device__ inline void transform_output(real (&out)[4], const real *m)
-{
-    real lines[8];
-    #pragma unroll
-    for (int i = 0; i < 4; i++)
-        output_line<4>(lines + i, m + i);
-    #pragma unroll
-    for (int i = 0; i < 2; i++)
-        output_line<1>(out + 2 * i, lines + 4 * i);
-}
-
-__device__ inline void transform_gradient(real (&all)[PLACES], const real (&z)[4])
-{
-    real lines[8];
-    #pragma unroll
-    for (int i = 0; i < 2; i++)
-        gradient_line<2>(lines + i, z[i], z[2 + i]);
-    #pragma unroll
-    for (int i = 0; i < 4; i++)
-        gradient_line<1>(all + 4 * i, lines[2 * i], lines[2 * i + 1]);
-}
-
-__device__ inline void transform_weights(real (&weights)[9], const real *m)
-{
-    real lines[12];
-    #pragma unroll
-    for (int i = 0; i < 4; i++)
-        weight_line<4>(lines + i, m + i);
-    #pragma unroll
-    for (int i = 0; i < 3; i++)
-        weight_line<1>(weights + 3 * i, lines + 4 * i);
+    for (int i = 0; i < TO; i++)
+        T::template line<1>(to + TO * i, lines + FROM * i);
 }
 
 /* ---- the tiles of a convolution ---- */
@@ -195,16 +182,11 @@ __device__ inline void transform_kernels(real *u, const KERNELS &kernels, block_
     typedef kernel_places<S> P;
     for (int e = range.first(); e < P::CHANNELS * P::FILTERS; e += range.stride()) {
         int f = e % P::FILTERS, c = e / P::FILTERS;
-        real g[9], lines[12], all[PLACES];
+        real g[9], all[PLACES];
         #pragma unroll
         for (int tap = 0; tap < 9; tap++)
             g[tap] = load_or_zero(f < S::F && c < S::C ? kernels.at(f, c * 9 + tap) : 0);
-        #pragma unroll
-        for (int i = 0; i < 3; i++)
-            kernel_line<3>(lines + i, g[i], g[3 + i], g[6 + i]);
-        #pragma unroll
-        for (int i = 0; i < 4; i++)
-            kernel_line<1>(all + 4 * i, lines[3 * i], lines[3 * i + 1], lines[3 * i + 2]);
+        transform<of_kernel>(all, g);
         #pragma unroll
         for (int p = 0; p < PLACES; p++)
             u[((size_t)c * PLACES + p) * P::FILTERS + f] = all[p];
@@ -244,7 +226,7 @@ __device__ inline void finish_tile(real *pooled, const PUT &put, const real *m, 
     real out[4], extra[4];
     int at = tile % tiles::EACH, y = at / tiles::ACROSS * 2, column = at % tiles::ACROSS * 2;
     int output = tile / tiles::EACH * S::PIXELS + y * S::OW + column;
-    transform_output(out, m);
+    transform<of_output>(out, m);
     #pragma unroll
     for (int k = 0; k < 4; k++) {
         bool inside = tiles::WHOLE_TILES || (y + k / 2 < S::OH && column + k % 2 < S::OW);
@@ -280,7 +262,7 @@ __device__ inline void winograd_convolve(real *pooled, const real *x, const real
         tiles::load_image(d, x, tile, channel, tile < count && channel < S::C);
         copy_kernels<S>(kernels, u, 0, filter);
         for (int c = 0; c < S::C; c += DEPTH) {
-            transform_image(d);
+            transform<of_image>(d, d);
             #pragma unroll
             for (int p = 0; p < PLACES; p++)
                 image[channel * ROW + p * BLOCK_SIDE + threadIdx.x % BLOCK_SIDE] = d[p];
@@ -353,9 +335,9 @@ __device__ void winograd_backward_parameters(real *g, const real *dz, const real
         tiles::load_image(d, x, tile, c, tile < end && c < S::C);
         for (int base = split * each * DEPTH; base < end; base += DEPTH) {
             real all[PLACES];
-            transform_gradient(all, z);
+            transform<of_gradient>(all, z);
             bias += (z[0] + z[1]) + (z[2] + z[3]);
-            transform_image(d);
+            transform<of_image>(d, d);
             #pragma unroll
             for (int p = 0; p < PLACES; p++) {
                 outputs[lane * ROW + p * BLOCK_SIDE + line] = all[p];
@@ -373,7 +355,7 @@ __device__ void winograd_backward_parameters(real *g, const real *dz, const real
             if (filter + i >= S::F || channel + j >= S::C)
                 return;
             real weights[9];
-            transform_weights(weights, m);
+            transform<of_weights>(weights, m);
             #pragma unroll
             for (int tap = 0; tap < 9; tap++)
                 to[(filter + i) * S::TAPS + (channel + j) * 9 + tap] = weights[tap];

@@ -87,19 +87,17 @@ class Cublas:
         )  # fmt: skip
         check(code, "gemm")
 
-    # ---- ops, as functions of the runner and the rows of the batch
-
-    def dense_forward(self, s):
-        """Return the op out (n,o) = x (n,i) w'."""
+    def dense(self, s, product: str):
+        """Return the op of a dense layer's out (n,o) = x (n,i) w', dx (n,i) = dz (n,o) w or dw (o,i) = dz' x, as a
+        function of the runner and the rows of the batch."""
         i, o = s.layer.inputs, s.layer.outputs
-        return lambda r, n: self.product(r.address(s.out), r.address(s.x), r.address(s.weight), n, o, i, False, True)
 
-    def dense_backward_input(self, s):
-        """Return the op dx (n,i) = dz (n,o) w."""
-        i, o = s.layer.inputs, s.layer.outputs
-        return lambda r, n: self.product(r.address(s.dx), r.address(s.dz), r.address(s.weight), n, i, o, False, False)
+        def run(r, n):
+            c, a, b, *sizes = {
+                "forward": (s.out, s.x, s.weight, n, o, i),
+                "input": (s.dx, s.dz, s.weight, n, i, o),
+                "parameters": (s.gradient, s.dz, s.x, o, i, n),
+            }[product]
+            self.product(*map(r.address, (c, a, b)), *sizes, product == "parameters", product == "forward")
 
-    def dense_backward_parameters(self, s):
-        """Return the op dw (o,i) = dz' x."""
-        i, o = s.layer.inputs, s.layer.outputs
-        return lambda r, n: self.product(r.address(s.gradient), r.address(s.dz), r.address(s.x), o, i, n, True, False)
+        return run

@@ -79,7 +79,7 @@ class Cudnn(Cublas):
     def __init__(self, dtype, stream, tf32: bool = False):
         super().__init__(dtype, stream, tf32)
         self.dnn, self.nn = library()
-        self.context = self._create("cudnnCreate", self.nn.cudnnDestroy)
+        self.context = self._new()
         self._check(self.nn.cudnnSetStream(self.context, self.dnn.cast("void *", stream.ptr)), "cudnnSetStream")
         self.type = {"float32": 0, "float64": 1}[dtype.name]
         self.math = TF32_MATH if tf32 else FULL_MATH
@@ -95,15 +95,20 @@ class Cudnn(Cublas):
     def _call(self, name: str, *arguments) -> None:
         self._check(getattr(self.nn, name)(*arguments), name)
 
-    def _create(self, create: str, destroy):
+    def _new(self, kind: str = ""):
+        """Return a new handle, or descriptor of that kind."""
         pointer = self.dnn.new("object_t *")
-        self._call(create, pointer)
-        return self.dnn.gc(pointer[0], destroy)
+        self._call(f"cudnnCreate{kind}", pointer)
+        return self.dnn.gc(pointer[0], getattr(self.nn, f"cudnnDestroy{kind}"))
 
-    def _tensor(self, n: int, shape):
-        descriptor = self._create("cudnnCreateTensorDescriptor", self.nn.cudnnDestroyTensorDescriptor)
-        self._call("cudnnSetTensor4dDescriptor", descriptor, NCHW, self.type, n, *shape)
+    def descriptor(self, kind: str, size: str, *settings):
+        """Return a descriptor of that kind and size, e.g. Tensor and 4d."""
+        descriptor = self._new(f"{kind}Descriptor")
+        self._call(f"cudnnSet{kind}{size}Descriptor", descriptor, *settings)
         return descriptor
+
+    def tensor(self, n: int, shape):
+        return self.descriptor("Tensor", "4d", NCHW, self.type, n, *shape)
 
     def _at(self, address: int):
         return self.dnn.cast("void *", address)
@@ -127,42 +132,26 @@ class Cudnn(Cublas):
         """Return True: cuDNN computes the forward pass of every pooling layer."""
         return True
 
-    # ---- convolution
+    # ---- ops, as functions of the runner and the rows of the batch
 
-    def _plan(self, layer: Layer, rows: int) -> _Plan:
-        if (layer, rows) not in self.plans:
-            self.plans[layer, rows] = _Plan(self, layer, rows)
-        return self.plans[layer, rows]
-
-    def conv_forward(self, s):
-        """Return the op out = x * w, without the bias."""
+    def convolution(self, s, product: str):
+        """Return the op of out = x * w, without the bias, or of dx from dz and w."""
 
         def run(r, n):
-            p, (one, zero) = self._plan(s.layer, n), self._factors
-            algorithm, workspace = p.choice("Forward", p.x, p.w, p.conv, p.out)
-            self._call(
-                "cudnnConvolutionForward", self.context, one, p.x, self._at(r.address(s.x)), p.w,
-                self._at(r.address(s.weight)), p.conv, algorithm, self._at(workspace.data.ptr), workspace.nbytes, zero,
-                p.out, self._at(r.address(s.out)),
-            )  # fmt: skip
+            if (s.layer, n) not in self.plans:
+                self.plans[s.layer, n] = _Plan(self, s.layer, n)
+            p, (one, zero) = self.plans[s.layer, n], self._factors
+            if product == "forward":
+                direction, a, b, to = "Forward", (p.x, s.x), (p.w, s.weight), (p.out, s.out)
+            else:
+                direction, a, b, to = "BackwardData", (p.w, s.weight), (p.out, s.dz), (p.x, s.dx)
+            a, b, to = ((thing, self._at(r.address(buffer))) for thing, buffer in (a, b, to))
+            algorithm, workspace = p.choice(direction, a[0], b[0], p.conv, to[0])
+            at = self._at(workspace.data.ptr)
+            convolve = f"cudnnConvolution{direction}"
+            self._call(convolve, self.context, one, *a, *b, p.conv, algorithm, at, workspace.nbytes, zero, *to)
 
         return run
-
-    def conv_backward_input(self, s):
-        """Return the op that gives dx from dz and w."""
-
-        def run(r, n):
-            p, (one, zero) = self._plan(s.layer, n), self._factors
-            algorithm, workspace = p.choice("BackwardData", p.w, p.out, p.conv, p.x)
-            self._call(
-                "cudnnConvolutionBackwardData", self.context, one, p.w, self._at(r.address(s.weight)), p.out,
-                self._at(r.address(s.dz)), p.conv, algorithm, self._at(workspace.data.ptr), workspace.nbytes, zero,
-                p.x, self._at(r.address(s.dx)),
-            )  # fmt: skip
-
-        return run
-
-    # ---- pooling
 
     def pool_forward(self, s):
         """Return the op out = the maximum or mean of each window of x."""
@@ -170,18 +159,12 @@ class Cudnn(Cublas):
         def run(r, n):
             key, (one, zero) = (s.layer, n), self._factors
             if key not in self.plans:
-                pooling = self._create("cudnnCreatePoolingDescriptor", self.nn.cudnnDestroyPoolingDescriptor)
-                k, stride = s.layer.kernel, s.layer.stride
-                self._call(
-                    "cudnnSetPooling2dDescriptor", pooling, POOLING[s.layer.kind], PROPAGATE_NAN, k, k, 0, 0, stride,
-                    stride,
-                )  # fmt: skip
-                self.plans[key] = pooling, self._tensor(n, s.layer.in_shape), self._tensor(n, s.layer.out_shape)
+                windows = [s.layer.kernel] * 2, [0, 0], [s.layer.stride] * 2
+                pooling = self.descriptor("Pooling", "2d", POOLING[s.layer.kind], PROPAGATE_NAN, *sum(windows, []))
+                self.plans[key] = pooling, self.tensor(n, s.layer.in_shape), self.tensor(n, s.layer.out_shape)
             pooling, x, out = self.plans[key]
-            self._call(
-                "cudnnPoolingForward", self.context, pooling, one, x, self._at(r.address(s.x)), zero, out,
-                self._at(r.address(s.out)),
-            )  # fmt: skip
+            x, out = (x, self._at(r.address(s.x))), (out, self._at(r.address(s.out)))
+            self._call("cudnnPoolingForward", self.context, pooling, one, *x, zero, *out)
 
         return run
 
@@ -190,15 +173,11 @@ class _Plan:
     """A convolution layer as cuDNN sees it, for batches of that many rows: descriptors, algorithms, workspaces."""
 
     def __init__(self, owner: Cudnn, layer: Layer, rows: int):
-        self.owner, nn = owner, owner.nn
-        self.x, self.out = owner._tensor(rows, layer.in_shape), owner._tensor(rows, layer.out_shape)
-        self.w = owner._create("cudnnCreateFilterDescriptor", nn.cudnnDestroyFilterDescriptor)
-        owner._call("cudnnSetFilter4dDescriptor", self.w, owner.type, NCHW, *layer.weight_shape)
-        self.conv = owner._create("cudnnCreateConvolutionDescriptor", nn.cudnnDestroyConvolutionDescriptor)
-        owner._call(
-            "cudnnSetConvolution2dDescriptor", self.conv, layer.pad_top, layer.pad_left, layer.stride, layer.stride,
-            1, 1, CROSS_CORRELATION, owner.type,
-        )  # fmt: skip
+        self.owner = owner
+        self.x, self.out = owner.tensor(rows, layer.in_shape), owner.tensor(rows, layer.out_shape)
+        self.w = owner.descriptor("Filter", "4d", owner.type, NCHW, *layer.weight_shape)
+        windows = layer.pad_top, layer.pad_left, layer.stride, layer.stride, 1, 1
+        self.conv = owner.descriptor("Convolution", "2d", *windows, CROSS_CORRELATION, owner.type)
         owner._call("cudnnSetConvolutionMathType", self.conv, owner.math)
         self.choices: dict = {}
 

@@ -41,25 +41,36 @@ __device__ void dense_forward(real *out, real *partial_sums, const real *x, cons
         gemm<T, SPLITS>(rows, columns, split, n, O, I, range);
 }
 
-/* out = f(the sum of the partial sums + b); SPLITS 0: of what stands in out, as a library left it */
-template <int SPLITS, int O, int ACTIVATION>
-__device__ void dense_finish(real *out, const real *partial_sums, const real *b, int n, block_range range)
+/* complete(sum, e) for every LENGTH values side by side of to (n,WIDTH): e is their number, sum that of their partial
+ * sums; SPLITS 0: what stands there, as a library left it */
+template <int SPLITS, int WIDTH, int LENGTH, class COMPLETE>
+__device__ inline void finish(real *to, const real *partial_sums, int n, block_range range, const COMPLETE &complete)
 {
-    enum { LENGTH = O % WHOLE == 0 ? (int)WHOLE : 1 };  /* side by side */
-    struct alignas(LENGTH * sizeof(real)) side { real v[LENGTH]; };
-    for (int e = range.first(); e < n * O / LENGTH; e += range.stride()) {
-        side sum = SPLITS == 0 ? ((side *)out)[e] : side();
+    typedef values<LENGTH> side;
+    for (int e = range.first(); e < n * WIDTH / LENGTH; e += range.stride()) {
+        side sum = SPLITS == 0 ? ((side *)to)[e] : side();
         for (int s = 0; s < SPLITS; s++) {
-            side partial = ((const side *)(partial_sums + (size_t)s * n * O))[e];
+            side partial = ((const side *)(partial_sums + (size_t)s * n * WIDTH))[e];
             #pragma unroll
             for (int v = 0; v < LENGTH; v++)
                 sum.v[v] += partial.v[v];
         }
+        complete(sum, e);
+        ((side *)to)[e] = sum;
+    }
+}
+
+/* out (n,O,PIXELS) = f(the sum of the partial sums + b (O)) */
+template <int SPLITS, int O, int PIXELS, int ACTIVATION>
+__device__ void output_finish(real *out, const real *partial_sums, const real *b, int n, block_range range)
+{
+    enum { LENGTH = beside(PIXELS == 1 ? O : PIXELS) };
+    finish<SPLITS, O * PIXELS, LENGTH>(out, partial_sums, n, range, [&](values<LENGTH> &sum, int e) {
+        int j = e * LENGTH / PIXELS % O;
         #pragma unroll
         for (int v = 0; v < LENGTH; v++)
-            sum.v[v] = activate<ACTIVATION>(sum.v[v] + b[e * LENGTH % O + v]);
-        ((side *)out)[e] = sum;
-    }
+            sum.v[v] = activate<ACTIVATION>(sum.v[v] + b[PIXELS == 1 ? j + v : j]);
+    });
 }
 
 /* ---- dx = dz w, times the derivative of the activation below, from its output x ---- */
@@ -90,25 +101,17 @@ __device__ void dense_backward_input(real *dx, real *partial_sums, const real *d
         gemm<T, SPLITS>(rows, columns, split, n, I, O, range);
 }
 
-/* dx = the sum of the partial sums times the derivative below; SPLITS 0: of what stands in dx */
+/* dx = the sum of the partial sums times the derivative below */
 template <int SPLITS, int I, int BELOW>
 __device__ void input_finish(real *dx, const real *partial_sums, const real *x, int n, block_range range)
 {
-    enum { LENGTH = I % WHOLE == 0 ? (int)WHOLE : 1 };  /* side by side */
-    struct alignas(LENGTH * sizeof(real)) side { real v[LENGTH]; };
-    for (int e = range.first(); e < n * I / LENGTH; e += range.stride()) {
-        side sum = SPLITS == 0 ? ((side *)dx)[e] : side(), below = ((const side *)x)[e];
-        for (int s = 0; s < SPLITS; s++) {
-            side partial = ((const side *)(partial_sums + (size_t)s * n * I))[e];
-            #pragma unroll
-            for (int v = 0; v < LENGTH; v++)
-                sum.v[v] += partial.v[v];
-        }
+    enum { LENGTH = beside(I) };
+    finish<SPLITS, I, LENGTH>(dx, partial_sums, n, range, [&](values<LENGTH> &sum, int e) {
+        values<LENGTH> below = ((const values<LENGTH> *)x)[e];
         #pragma unroll
         for (int v = 0; v < LENGTH; v++)
             sum.v[v] *= derivative<BELOW>(below.v[v]);
-        ((side *)dx)[e] = sum;
-    }
+    });
 }
 
 /* ---- dw = dz' x, db = column sums of dz: x has a further column of ones ---- */
@@ -141,7 +144,7 @@ __device__ void dense_backward_parameters(real *g, const real *dz, const real *x
  * w (O) and its input a (n,O). */
 template <int O, int BELOW>
 struct dz_of_one_output {
-    enum { ALONG_K = 0, VECTOR = O % WHOLE == 0 ? (int)WHOLE : 1 };
+    enum { ALONG_K = 0, VECTOR = beside(O) };
     struct place {
         const real *a;
         real w[VECTOR];
@@ -175,25 +178,18 @@ __device__ void dense_backward_parameters(real *g, const real *a, const real *w,
     gemm<T, SPLITS>(rows, columns, gradient, O, I + 1, n, range);
 }
 
-/* db = column sums of dz (n,O), where a library computes dw. 32 columns a block, 8 threads a column, whose sums are
- * added up in order. */
+/* db = column sums of dz (n,O), where a library computes dw: 32 columns a block */
 template <int O>
 __device__ void dense_backward_bias(real *db, const real *dz, int n, block_range range)
 {
-    real *sums = (real *)BLOCK_MEMORY;
-    int column = threadIdx.x % 32, share = threadIdx.x / 32;
     for (int first = range.id * 32; first < O; first += range.count * 32) {
+        int column = first + threadIdx.x % 32;
         real sum = 0;
-        for (int r = share; first + column < O && r < n; r += THREADS / 32)
-            sum += dz[(size_t)r * O + first + column];
-        sums[threadIdx.x] = sum;
-        __syncthreads();
-        if (share == 0 && first + column < O) {
-            for (int s = 1; s < THREADS / 32; s++)
-                sum += sums[s * 32 + column];
-            db[first + column] = sum;
-        }
-        __syncthreads();
+        for (int r = threadIdx.x / 32; column < O && r < n; r += SHARES)
+            sum += dz[(size_t)r * O + column];
+        sum = sum_of_shares((real *)BLOCK_MEMORY, sum);
+        if (threadIdx.x < 32 && column < O)
+            db[column] = sum;
     }
 }
 
@@ -226,8 +222,8 @@ __device__ void narrow_forward(real *out, const real *x, const real *w, const re
 template <int I, int O, int BELOW>
 __device__ void narrow_backward_input(real *dx, const real *dz, const real *w, const real *x, int n, block_range range)
 {
-    enum { LENGTH = I % WHOLE == 0 ? (int)WHOLE : 1 };
-    struct alignas(LENGTH * sizeof(real)) side { real v[LENGTH]; };
+    enum { LENGTH = beside(I) };
+    typedef values<LENGTH> side;
     #pragma unroll 2
     for (int e = range.first() * LENGTH; e < n * I; e += range.stride() * LENGTH) {
         int r = e / I, i = e % I;
@@ -250,7 +246,7 @@ __device__ void narrow_backward_input(real *dx, const real *dz, const real *w, c
 template <int SPLITS, int I, int O>
 __device__ void narrow_backward_parameters(real *g, const real *dz, const real *x, int n, block_range range)
 {
-    enum { SHARES = THREADS / 32, COLUMNS = (I + 1 + 31) / 32 };
+    enum { COLUMNS = (I + 1 + 31) / 32 };
     real *sums = (real *)BLOCK_MEMORY;
     int column = threadIdx.x % 32, share = threadIdx.x / 32, rows = (n + SPLITS - 1) / SPLITS;
     for (int at = range.id; at < COLUMNS * SPLITS; at += range.count) {

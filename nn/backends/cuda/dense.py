@@ -6,10 +6,12 @@ A training step has three products, named by what they give: `forward` (out = x 
 
 from __future__ import annotations
 
+import math
+
 from ...layers import Layer
 from .abi import THREADS
-from .memory import PARTIAL_SUM_COST, PARTIAL_SUM_DELAY, PHASE_COST, Tile, Workspace
-from .program import BATCH, CONTROL, PARTIAL_SUMS, ROWS, LayerNode, Op, Phase
+from .memory import PARTIAL_SUM_COST, PARTIAL_SUM_DELAY, PHASE_COST, Workspace
+from .program import BATCH, CONTROL, PARTIAL_SUMS, PASSES, ROWS, LayerNode, Op, Phase
 
 NARROW = 4  # outputs that are computed along rows, not in tiles
 FUSED_OUTPUTS, FUSED_PRODUCTS = 16, 2**24  # the largest last layer that is one op with the loss
@@ -31,142 +33,101 @@ def choose_dense(ws: Workspace, node: LayerNode, product: str) -> str:
 
 
 def forward(ws: Workspace, node: LayerNode) -> list[Phase]:
-    """Return the phases of the forward pass; none where the layer is fused with the loss."""
-    return FORWARD[choose_dense(ws, node, "forward")](ws, node)
+    """Return the phases of the forward pass; nothing where the layer is fused with the loss."""
+    return _phases(ws, node, "forward")
 
 
 def backward(ws: Workspace, node: LayerNode) -> list[Phase]:
     """Return the phases of the backward pass: dx and the gradients side by side, then what completes dx."""
-    phases = INPUT[choose_dense(ws, node, "input")](ws, node) if node.dx else [[]]
+    phases = _phases(ws, node, "input") if node.dx else [[]]
     phases[0] += PARAMETERS[choose_dense(ws, node, "parameters")](ws, node)
     return phases
 
 
-# ---------------------------------------------------------------- library: cuBLAS
+# ---------------------------------------------------------------- out and dx
 
 
-def _library_forward(ws: Workspace, node: LayerNode) -> list[Phase]:
-    product = Op("cuBLAS gemm", host=ws.library.dense_forward(node), writes=(node.out,))
-    return [[product], [_finish(ws, node, 0)]]
+def _phases(ws: Workspace, node: LayerNode, product: str) -> list[Phase]:
+    """Return the phases of a product, forward or input: its op, and what completes it."""
+    to, operands, _, _, activation = node.product(product)
+    i, o, route = node.layer.inputs, node.layer.outputs, choose_dense(ws, node, product)
+    if route == "fused":
+        return [[]]  # fused_forward, in the loss's place, gives both
+    if route == "narrow":  # a warp a row of out, a thread some values of dx
+        blocks = ws.elementwise(ws.rows * (32 if product == "forward" else i))
+        return [[Op(f"narrow_{PASSES[product]}", (i, o, activation.upper()), (to, *operands, ROWS), blocks)]]
+    if route == "library":
+        op = Op("cuBLAS gemm", arguments=(to,), host=ws.library.dense(node, product))
+        return [[op], [finish(ws, node, product)]] if product == "forward" or activation != "linear" else [[op]]
+    return _tiles(ws, node, product)
 
 
-def _library_input(ws: Workspace, node: LayerNode) -> list[Phase]:
-    product = Op("cuBLAS gemm", host=ws.library.dense_backward_input(node), writes=(node.dx,))
-    return [[product], [input_finish(ws, node, 0)]] if node.activation_below != "linear" else [[product]]
+def _tiles(ws: Workspace, node: LayerNode, product: str) -> list[Phase]:
+    """Return the phases of a product in tiles (gemm.cu)."""
+    to, operands, _, _, activation = node.product(product)
+    i, o, n = node.layer.inputs, node.layer.outputs, ws.rows
+    width, terms = (o, i) if product == "forward" else (i, o)
+    above_adds_up = product == "forward" and node.node_above is not None and node.node_above.loss_fused
+    fixed, split = (0, FUSED_SPLIT_DELAY) if above_adds_up else (PHASE_COST, 0)
+    split += PARTIAL_SUM_COST * ws.itemsize * n * width
+    tile = ws.tile(n, width, terms, fixed, split, alone=product == "forward")
+    settings = tile, tile.splits, i, o, ws.aligned(node.weight), activation.upper()
+    arguments = to, ws.partial_sums(tile.splits, n * width), *operands, ROWS
+    op = Op(f"dense_{PASSES[product]}", settings, arguments, tile.count(n, width))
+    if tile.splits == 1:
+        return [[op]]
+    if above_adds_up:
+        node.k_splits = tile.splits
+        return [[op]]
+    return [[op], [finish(ws, node, product, tile.splits)]]
+
+
+def finish(ws: Workspace, node: LayerNode, product: str, splits: int = 0) -> Op:
+    """Return what completes a product of a dense or a convolution layer. It adds up the partial sums, 0: what a library
+    left there, then the bias, and activates; or for dx multiplies by the derivative below."""
+    to, (*_, last), shape, _, activation = node.product(product)
+    sizes = (shape[0], math.prod(shape[1:])) if product == "forward" else (math.prod(shape),)
+    function, blocks = {"forward": "output_finish", "input": "input_finish"}[product], math.prod(shape) * ws.rows
+    settings = splits, *sizes, activation.upper()
+    return Op(function, settings, (to, PARTIAL_SUMS, last, ROWS), ws.elementwise(blocks))
+
+
+# ---------------------------------------------------------------- gradients of the parameters
 
 
 def _library_parameters(ws: Workspace, node: LayerNode) -> Phase:
     i, o = node.layer.inputs, node.layer.outputs
     gradient = ws.gradient(node)
     ws.share(THREADS)
-    product = Op(
-        "cuBLAS gemm", host=ws.library.dense_backward_parameters(node), writes=(gradient,), gives_gradients=True
-    )
-    bias = gradient.plus(i * o)
     return [
-        product,
-        Op("dense_backward_bias", (o,), (bias, node.dz, ROWS), -(-o // 32), writes=(bias,), gives_gradients=True),
+        Op("cuBLAS gemm", arguments=(gradient,), host=ws.library.dense(node, "parameters")),
+        Op("dense_backward_bias", (o,), (gradient.plus(i * o), node.dz, ROWS), -(-o // 32)),
     ]
 
 
-# ---------------------------------------------------------------- narrow: few outputs, sums along rows
-
-
-def _narrow_forward(ws: Workspace, node: LayerNode) -> list[Phase]:
-    settings = node.layer.inputs, node.layer.outputs, node.activation.upper()
-    arguments = node.out, node.x, node.weight, node.bias, ROWS
-    return [[Op("narrow_forward", settings, arguments, ws.elementwise(ws.rows * 32), writes=(node.out,))]]
-
-
-def _narrow_input(ws: Workspace, node: LayerNode) -> list[Phase]:
-    i, o = node.layer.inputs, node.layer.outputs
-    settings = i, o, node.activation_below.upper()
-    arguments = node.dx, node.dz, node.weight, node.x, ROWS
-    return [[Op("narrow_backward_input", settings, arguments, ws.elementwise(ws.rows * i), writes=(node.dx,))]]
-
-
 def _narrow_parameters(ws: Workspace, node: LayerNode) -> Phase:
+    """Return the op whose threads add up along rows."""
     i, o = node.layer.inputs, node.layer.outputs
     columns = -(-(i + 1) // 32)
     splits = max(1, min(-(-ws.rows // 64), 4 * ws.processors // columns))  # 8 rows a thread are worth a split
-    gradient = ws.gradient(node, splits)
+    arguments = ws.gradient(node, splits), node.dz, node.x, ROWS
     ws.share(o * THREADS)
-    return [
-        Op(
-            "narrow_backward_parameters", (splits, i, o), (gradient, node.dz, node.x, ROWS), columns * splits,
-            writes=(gradient,), gives_gradients=True,
-        )
-    ]  # fmt: skip
-
-
-# ---------------------------------------------------------------- tiles: products of gemm.cu
-
-
-def _tiles_forward(ws: Workspace, node: LayerNode) -> list[Phase]:
-    i, o, n = node.layer.inputs, node.layer.outputs, ws.rows
-    above_adds_up = node.node_above is not None and node.node_above.loss_fused
-    fixed, split = (0, FUSED_SPLIT_DELAY) if above_adds_up else (PHASE_COST, 0)
-    tile = ws.tile(n, o, i, fixed, split + PARTIAL_SUM_COST * ws.itemsize * n * o, alone=True)
-    sums = ws.partial_sums(tile.splits, n * o)
-    settings = tile, tile.splits, i, o, ws.aligned(node.weight), node.activation.upper()
-    arguments = node.out, sums, node.x, node.weight, node.bias, ROWS
-    product = Op("dense_forward", settings, arguments, tile.count(n, o), writes=(_result(tile, node.out, sums),))
-    if tile.splits == 1:
-        return [[product]]
-    if above_adds_up:
-        node.k_splits = tile.splits
-        return [[product]]
-    return [[product], [_finish(ws, node, tile.splits)]]
-
-
-def _tiles_input(ws: Workspace, node: LayerNode) -> list[Phase]:
-    i, o, n = node.layer.inputs, node.layer.outputs, ws.rows
-    tile = ws.tile(n, i, o, PHASE_COST, PARTIAL_SUM_COST * ws.itemsize * n * i)
-    sums = ws.partial_sums(tile.splits, n * i)
-    settings = tile, tile.splits, i, o, ws.aligned(node.weight), node.activation_below.upper()
-    arguments = node.dx, sums, node.dz, node.weight, node.x, ROWS
-    product = Op("dense_backward_input", settings, arguments, tile.count(n, i), writes=(_result(tile, node.dx, sums),))
-    return [[product], [input_finish(ws, node, tile.splits)]] if tile.splits > 1 else [[product]]
+    return [Op("narrow_backward_parameters", (splits, i, o), arguments, columns * splits)]
 
 
 def _tiles_parameters(ws: Workspace, node: LayerNode) -> Phase:
     i, o, n = node.layer.inputs, node.layer.outputs, ws.rows
     split = PARTIAL_SUM_DELAY + PARTIAL_SUM_COST * ws.itemsize * node.layer.parameters
     tile = ws.tile(o, i + 1, n, 0, split, alone=not node.dx)
-    gradient = ws.gradient(node, tile.splits)
     dz, settings = (node.dz,), (tile, tile.splits, i, o)
     if computes_dz(ws, node):
         dz = node.out, node.node_above.weight, node.node_above.dz
         settings += (node.node_above.activation_below.upper(),)
-    arguments = gradient, *dz, node.x, ROWS
-    return [
-        Op(
-            "dense_backward_parameters", settings, arguments, tile.count(o, i + 1), writes=(gradient,),
-            gives_gradients=True,
-        )
-    ]  # fmt: skip
+    arguments = ws.gradient(node, tile.splits), *dz, node.x, ROWS
+    return [Op("dense_backward_parameters", settings, arguments, tile.count(o, i + 1))]
 
 
-def _result(tile: Tile, whole, partial_sums):
-    """Return the buffer that a product in these tiles fills."""
-    return whole if tile.splits == 1 else partial_sums
-
-
-# ---------------------------------------------------------------- what completes a product
-
-
-def _finish(ws: Workspace, node: LayerNode, splits: int) -> Op:
-    """Add up the partial sums of out, 0: what a library left there; add the bias, activate."""
-    settings = splits, node.layer.outputs, node.activation.upper()
-    arguments = node.out, PARTIAL_SUMS, node.bias, ROWS
-    return Op("dense_finish", settings, arguments, ws.elementwise(ws.rows * node.layer.outputs), writes=(node.out,))
-
-
-def input_finish(ws: Workspace, node: LayerNode, splits: int) -> Op:
-    """Add up the partial sums of dx, 0: what a library left there; multiply by the derivative below."""
-    settings = splits, node.layer.inputs, node.activation_below.upper()
-    arguments = node.dx, PARTIAL_SUMS, node.x, ROWS
-    return Op("input_finish", settings, arguments, ws.elementwise(ws.rows * node.layer.inputs), writes=(node.dx,))
+PARAMETERS = {"library": _library_parameters, "narrow": _narrow_parameters, "tiles": _tiles_parameters}
 
 
 # ---------------------------------------------------------------- fused: the last layer, the loss and dx in one op
@@ -207,18 +168,4 @@ def fused_forward(ws: Workspace, node: LayerNode) -> list[Phase]:
         dx, node.out, node.x, PARTIAL_SUMS, below.bias if k_splits else None, node.weight, node.bias, CONTROL,
         BATCH,
     )  # fmt: skip
-    writes = tuple(filter(None, (dx, node.out, node.x if k_splits else None)))
-    return [[Op("last_layer", settings, arguments, -(-n * 32 * warps // THREADS), writes=writes)]]
-
-
-FORWARD = {
-    "fused": lambda ws, node: [],  # fused_forward comes in the loss's place
-    "library": _library_forward,
-    "narrow": _narrow_forward,
-    "tiles": _tiles_forward,
-}
-INPUT = {
-    "fused": lambda ws, node: [[]],  # fused_forward gave it
-    "library": _library_input, "narrow": _narrow_input, "tiles": _tiles_input,
-}  # fmt: skip
-PARAMETERS = {"library": _library_parameters, "narrow": _narrow_parameters, "tiles": _tiles_parameters}
+    return [[Op("last_layer", settings, arguments, -(-n * 32 * warps // THREADS))]]

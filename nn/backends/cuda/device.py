@@ -9,6 +9,7 @@ import functools
 import importlib.util
 import os
 import sys
+from collections import Counter
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -127,17 +128,25 @@ def device_count() -> int:
     return cupy().cuda.runtime.getDeviceCount()
 
 
-def check_device(number: int) -> None:
-    """Raise UsageError if there is no GPU of that number."""
+def check_gpus(numbers: tuple[int, ...]) -> None:
+    """Raise UsageError if this machine has no GPU of one of these numbers, or one is listed twice."""
+    twice = [number for number, times in Counter(numbers).items() if times > 1]
+    if twice:
+        raise UsageError(f"--gpus {','.join(map(str, numbers))}: GPU {twice[0]} is listed twice; list each GPU once")
     count = device_count()
-    if not 0 <= number < count:
-        there = f"this machine has 0 to {count - 1}"
-        raise UsageError(f"GPU {number}: no such GPU; {there}; change --gpus or CUDA_VISIBLE_DEVICES")
+    missing = [number for number in numbers if not 0 <= number < count]
+    if missing:
+        there = "one GPU, 0" if count == 1 else f"{count} GPUs, 0 to {count - 1}"
+        wanted = ", ".join(map(str, missing))
+        raise UsageError(
+            f"--gpus: no GPU {wanted}, this machine has {there}; use --gpus {count}, or check nvidia-smi and "
+            "CUDA_VISIBLE_DEVICES"
+        )
 
 
-def place_of(number: int) -> str:
+def address_of(number: int) -> str:
     """Return a GPU's PCI address, which no other GPU of the machine has. Raise UsageError for an unknown number."""
-    check_device(number)
+    check_gpus((number,))
     return cupy().cuda.runtime.deviceGetPCIBusId(number)
 
 

@@ -117,8 +117,7 @@ template <int SPLITS, int SIZE, int WAVES, int I, int O>
 __device__ void embedding_backward_waves(real *g, const real *dz, const real *out, const real *x,
                                          const embedding_wave *waves, int n, block_range range)
 {
-    enum { SHARES = THREADS / 32, PARTS = (WAVES + 31) / 32 };
-    real *sums = (real *)BLOCK_MEMORY;
+    enum { PARTS = (WAVES + 31) / 32 };
     int share = threadIdx.x / 32, rows = (n + SPLITS - 1) / SPLITS;
     for (int item = range.id; item < PARTS * SPLITS; item += range.count) {
         int i = item % PARTS * 32 + threadIdx.x % 32, split = item / PARTS, end = min(n, (split + 1) * rows);
@@ -128,30 +127,9 @@ __device__ void embedding_backward_waves(real *g, const real *dz, const real *ou
         for (int row = split * rows + share; row < end; row += SHARES)
             sum += number_of(x[(size_t)row * I + wave.in], wave)
                  * turns_gradient(dz + (size_t)row * O, out + (size_t)row * O, wave);
-        sums[threadIdx.x] = sum;
-        __syncthreads();
-        if (share == 0 && i < WAVES) {
-            for (int s = 1; s < SHARES; s++)
-                sum += sums[threadIdx.x + s * 32];
+        sum = sum_of_shares((real *)BLOCK_MEMORY, sum);
+        if (share == 0 && i < WAVES)
             g[(int64)split * SIZE + i] = (real)6.283185307179586477 * sum;
-        }
-        __syncthreads();                /* before the sums of the next item, or another op's block memory */
-    }
-}
-
-/* The waves' part of dx (n,I), which has the others' already; nothing for a gap. */
-template <int WAVES, int I, int O>
-__device__ void embedding_backward_waves_input(real *dx, const real *dz, const real *out, const real *x,
-                                               const embedding_wave *waves, const real *frequencies, int n,
-                                               block_range range)
-{
-    for (int e = range.first(); e < n * I; e += range.stride()) {
-        real sum = 0;
-        for (int i = 0; i < WAVES; i++)
-            if (waves[i].in == e % I)
-                sum += frequencies[i] * turns_gradient(dz + (size_t)(e / I) * O, out + (size_t)(e / I) * O, waves[i]);
-        if (x[e] == x[e])
-            dx[e] += (real)6.283185307179586477 * sum;
     }
 }
 
@@ -167,14 +145,22 @@ __device__ inline real value_gradient(const real *dz, real x, const embedding_co
     return dz[0];
 }
 
-/* dx (n,I) */
-template <int I, int O>
-__device__ void embedding_backward_input(real *dx, const real *dz, const real *x, const embedding_column *columns,
-                                         int n, block_range range)
+/* dx (n,I): of the values themselves, and but for gaps of their waves */
+template <int WAVES, int I, int O>
+__device__ void embedding_backward_input(real *dx, const real *dz, const real *out, const real *x,
+                                         const embedding_column *columns, const embedding_wave *waves,
+                                         const real *frequencies, int n, block_range range)
 {
     for (int e = range.first(); e < n * I; e += range.stride()) {
         const embedding_column column = columns[e % I];
-        dx[e] = value_gradient(dz + (size_t)(e / I) * O + column.out, x[e], column);
+        size_t row = (size_t)(e / I) * O;
+        real gradient = value_gradient(dz + row + column.out, x[e], column), sum = 0;
+        for (int i = 0; i < WAVES; i++)
+            if (waves[i].in == e % I)
+                sum += frequencies[i] * turns_gradient(dz + row, out + row, waves[i]);
+        if (WAVES && x[e] == x[e])
+            gradient += (real)6.283185307179586477 * sum;
+        dx[e] = gradient;
     }
 }
 

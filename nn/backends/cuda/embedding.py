@@ -21,35 +21,26 @@ def forward(ws: Workspace, node: LayerNode) -> list[Phase]:
     """Return the phase of the forward pass; the columns become a part of the program's source."""
     ws.program.declarations.append(_declaration(node.layer))
     settings, arguments = _sizes(node.layer), (node.out, node.x, COLUMNS, node.weight, ROWS)
-    ops = [Op("embedding_forward", settings, arguments, _blocks(ws, node), writes=(node.out,))]
+    ops = [Op("embedding_forward", settings, arguments, ws.elementwise(ws.rows * node.layer.inputs))]
     if waves := node.layer.frequencies:
         blocks, arguments = ws.elementwise(ws.rows * waves), (node.out, node.x, WAVES, node.undecayed, ROWS)
-        ops.append(Op("embedding_waves_forward", (waves, *settings), arguments, blocks, writes=(node.out,)))
+        ops.append(Op("embedding_waves_forward", (waves, *settings), arguments, blocks))
     return [ops]
 
 
 def backward(ws: Workspace, node: LayerNode) -> list[Phase]:
-    """Return the phases of the backward pass: the parameters' gradients, and dx where somebody asks for it, that of
-    waves after that of the numbers themselves."""
+    """Return the phase of the backward pass: the parameters' gradients, and dx where somebody asks for it."""
     ops = _gradients(ws, node) if node.layer.parameters else []
     if node.dx:
-        settings, arguments = _sizes(node.layer), (node.dx, node.dz, node.x, COLUMNS, ROWS)
-        ops.append(Op("embedding_backward_input", settings, arguments, _blocks(ws, node), writes=(node.dx,)))
-    phases = [ops] if ops else []
-    if node.dx and node.layer.frequencies:
-        settings = node.layer.frequencies, *_sizes(node.layer)
-        arguments = node.dx, node.dz, node.out, node.x, WAVES, node.undecayed, ROWS
-        op = Op("embedding_backward_waves_input", settings, arguments, _blocks(ws, node), writes=(node.dx,))
-        phases.append([op])
-    return phases
+        waves = node.layer.frequencies
+        arguments = node.dx, node.dz, node.out, node.x, COLUMNS, WAVES if waves else None, node.undecayed, ROWS
+        blocks = ws.elementwise(ws.rows * node.layer.inputs)
+        ops.append(Op("embedding_backward_input", (waves, *_sizes(node.layer)), arguments, blocks))
+    return [ops]
 
 
 def _sizes(layer: Layer) -> tuple[int, int]:
     return layer.inputs, layer.outputs
-
-
-def _blocks(ws: Workspace, node: LayerNode) -> int:
-    return ws.elementwise(ws.rows * node.layer.inputs)
 
 
 def _places(layer: Layer) -> list[tuple[InputColumn, int, int]]:
@@ -96,17 +87,12 @@ def _gradients(ws: Workspace, node: LayerNode) -> list[Op]:
     if waves := layer.frequencies:
         settings = splits, layer.parameters, waves, *_sizes(layer)
         arguments = gradient.plus(layer.parameters - waves), node.dz, node.out, node.x, WAVES, ROWS
-        blocks = splits * -(-waves // 32)
-        ops.append(
-            Op("embedding_backward_waves", settings, arguments, blocks, writes=(gradient,), gives_gradients=True)
-        )
+        ops.append(Op("embedding_backward_waves", settings, arguments, splits * -(-waves // 32)))
     for at, (column, out, table) in enumerate(_places(layer)):
         if column.parameters:
             settings = splits, layer.parameters, column.values, column.width, layer.inputs, at, layer.outputs, out
             arguments, blocks = (gradient.plus(table), node.dz, node.x, ROWS), splits * _parts(column)
-            ops.append(
-                Op("embedding_backward_table", settings, arguments, blocks, writes=(gradient,), gives_gradients=True)
-            )
+            ops.append(Op("embedding_backward_table", settings, arguments, blocks))
     return ops
 
 

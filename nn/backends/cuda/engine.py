@@ -14,13 +14,13 @@ from ...cluster import ALONE
 from ...core.records import check_rows, counts_of
 from ...utils import UsageError
 from ..engine import EpochSettings, Pack, TimedStep
-from ..member import Turns
+from ..member import Turns, check_vector
 from . import small
 from .abi import update_rule
 from .builder import Builder, kind_of
 from .cublas import Cublas
 from .data import CudaData, check_numbers, row_format
-from .device import check_device, cupy, gpu_errors, processors
+from .device import check_gpus, cupy, gpu_errors, processors
 from .epoch import Progress, advance, batch_weights, mean_loss, update_table
 from .group import Member, members_engines, most_rows
 from .pack import CudaPack
@@ -54,14 +54,14 @@ class CudaEngine:
     ):  # fmt: skip
         if loss == "reference":
             raise UsageError("--reference computes on seq; leave out --backend")
-        check_device(device)
+        check_gpus((device,))
         for layer in layers:
             kind_of(layer)
         self.name, self.dtype, self.layers, self.loss_name = backend, np.dtype(dtype), layers, loss
         self.inputs, self.outputs = layers[0].inputs, layers[-1].outputs
         self.size = sum(layer.parameters for layer in layers)
-        self.device, self.tf32, self.member = device, tf32, member
-        self.rank_group = member.rank_group if member else ALONE
+        self.device, self.tf32, self.member = device, tf32, member or Member(ALONE, "", device)
+        self.rank_group = self.member.rank_group
         if member:
             members_engines.add(self)
         self.data_room: int | None = None  # bytes a data set may take on the GPU; None: by the free memory
@@ -85,7 +85,7 @@ class CudaEngine:
     # ---- facts of the engine
 
     def describe(self) -> str:
-        if self.member is None:
+        if self.rank_group.size == 1:
             return f"{self.name} ({self.device_name()})"
         return f"{self.name} ({self.rank_group.size} x {self.device_name()}, {self.member.distribute})"
 
@@ -100,11 +100,9 @@ class CudaEngine:
 
     def pack(self, count: int, rows: int) -> Pack:
         """Return networks that train together where a block of the GPU is enough for each, and else take turns."""
-        if self.member is not None:
-            return Turns(self, count)
         with self.here("a network's program"):
-            suits = CudaPack.suits(self, self.likely_purpose(max(1, rows)))
-        return CudaPack(self, count, rows) if suits else Turns(self, count)
+            together = self.rank_group.size == 1 and self.runs_small(self.likely_purpose(max(1, rows)))
+        return CudaPack(self, count, rows) if together else Turns(self, count)
 
     def reserve(self, rows: int) -> None:
         """Raise UsageError for batches whose values the kernels cannot count. Memory is taken later, by the epoch."""
@@ -123,10 +121,9 @@ class CudaEngine:
         return self._vectors[what]
 
     def set(self, what: str, vector: np.ndarray) -> None:
-        if what.startswith("moment") and not self._updates_weights:
+        if what.startswith("moment") and not self.member.updates_weights:
             return
-        if vector.shape != (self.size,) or vector.dtype != self.dtype:
-            raise ValueError(f"expected {self.dtype} ({self.size},), got {vector.dtype} {vector.shape}")
+        check_vector(self, vector)
         with self.here("the parameters"):
             if self.size:
                 self.vector(what).set(np.ascontiguousarray(vector), stream=self.stream)
@@ -244,7 +241,7 @@ class CudaEngine:
         """Return the purpose of training by batches of that many rows; rule: of the update, moves: of images."""
         return Purpose(
             "train", rows, labels, rows_as, weighted, self._has_dropout(), moves, rule, timed=self._to_record > 0,
-            distribute=self._distribute, updates_weights=self._updates_weights,
+            distribute=self.member.distribute, updates_weights=self.member.updates_weights,
         )  # fmt: skip
 
     def _together(self, purpose: Purpose) -> dict:
@@ -256,14 +253,6 @@ class CudaEngine:
             runner.graphs.clear()
         self._runners.clear()
         self._recorder = None
-
-    @property
-    def _distribute(self) -> str:
-        return self.member.distribute if self.member else ""
-
-    @property
-    def _updates_weights(self) -> bool:
-        return self.member is None or self.member.updates_weights
 
     def calls_library(self, purpose: Purpose) -> bool:
         """Return whether a library computes layers of this network whatever their size."""
@@ -296,13 +285,12 @@ class CudaEngine:
                 self._recorder = runner
             weights = batch_weights(data.weights, left, batch, self.rank_group)
             updates = cupy().asarray(update_table(settings, progress, len(order), self.dtype, weights))
-            moments = {name: self.vector(name).data.ptr for name in settings.moments if self._updates_weights}
+            moments = {name: self.vector(name).data.ptr for name in settings.moments if self.member.updates_weights}
             done = 0
             for segment in data.segments(left, batch, self.rank_group):
                 row_loss = cupy().empty(max(1, segment.own))
                 runner.set(
-                    x=segment.x, y=segment.y, weights=segment.weights, order=segment.order, count=segment.rows,
-                    batch=batch, row_loss=row_loss.data.ptr, updates=updates.data.ptr + done * updates[0].nbytes,
+                    segment, batch, row_loss=row_loss.data.ptr, updates=updates.data.ptr + done * updates[0].nbytes,
                     seed=settings.seed, step=progress.step, **moments,
                 )  # fmt: skip
                 batches = -(-segment.rows // batch)
@@ -350,7 +338,7 @@ class CudaEngine:
         if self._recorder is None:
             return []
         with self.here("timing"):
-            return self._recorder.steps(f"gpu {self.device}" if self.member else "gpu")
+            return self._recorder.steps("gpu" if self.rank_group.size == 1 else f"gpu {self.device}")
 
     # ---- one batch's gradients
 
@@ -360,7 +348,7 @@ class CudaEngine:
             cp, own = cupy(), most_rows(rows, rows, self.rank_group)
             dropout = seed >= 0 and self._has_dropout()
             purpose = Purpose(
-                "gradients", max(1, own), data.labels, data.rows_as, dropout=dropout, distribute=self._distribute
+                "gradients", max(1, own), data.labels, data.rows_as, dropout=dropout, distribute=self.member.distribute
             )
             runner = self._runner(purpose)
             out, row_loss = cp.empty(max(1, self.size), self.dtype), cp.zeros(max(1, own))
@@ -368,12 +356,11 @@ class CudaEngine:
             order = None if self.rank_group.size == 1 else np.arange(rows)
             for segment in data.segments(order, rows, self.rank_group):
                 runner.set(
-                    x=segment.x, y=segment.y, order=segment.order, count=rows, batch=rows, out=out.data.ptr,
-                    input_gradient=runner.input_gradient.data.ptr, row_loss=row_loss.data.ptr, seed=max(seed, 0),
-                    step=step,
+                    segment, rows, out=out.data.ptr, input_gradient=runner.input_gradient.data.ptr,
+                    row_loss=row_loss.data.ptr, seed=max(seed, 0), step=step,
                 )  # fmt: skip
                 runner.graphs.clear()  # they hold the address of another input_gradient
-                if self._distribute:
+                if purpose.distribute:
                     runner.prepare()
                     self.rank_group.gather(None)
                 runner.run(0, 1)
@@ -430,10 +417,7 @@ class CudaEngine:
             runner = self._runner(purpose)
             for segment in data.segments(block, batch):
                 array = cupy().empty((segment.rows, *width), dtype)
-                runner.set(
-                    x=segment.x, y=segment.y, weights=segment.weights, order=segment.order, count=segment.rows,
-                    batch=batch, **{member: array.data.ptr},
-                )  # fmt: skip
+                runner.set(segment, batch, **{member: array.data.ptr})
                 runner.run(0, -(-segment.rows // batch))
                 result[done : done + segment.rows] = array.get()
                 done += segment.rows

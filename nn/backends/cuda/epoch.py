@@ -60,7 +60,7 @@ def update_table(
 
 
 def summed(losses: np.ndarray) -> float:
-    """Return the sum of rows' losses, added one after the other as add_row_losses in row_loss.cu does."""
+    """Return the sum of rows' losses, added one after the other as add_row_losses in loss_sums.cu does."""
     return float(np.cumsum(losses)[-1]) if len(losses) else 0.0
 
 

@@ -12,12 +12,11 @@ struct run {
     enum { LENGTH = R * (int)sizeof(real) > 16 ? 16 / (int)sizeof(real) : R, RUNS = R / LENGTH };
     /* value i of 16 threads' R each: runs of different threads alternate, which keeps shared memory's banks apart */
     __device__ static int place(int thread, int i) { return i / LENGTH * (16 * LENGTH) + thread * LENGTH + i % LENGTH; }
-    struct alignas(LENGTH * sizeof(real)) vector { real v[LENGTH]; };
     __device__ static void load(real *to, const real *from, int thread)
     {
         #pragma unroll
         for (int i = 0; i < R; i += LENGTH) {
-            vector side = *(const vector *)(from + place(thread, i));
+            values<LENGTH> side = *(const values<LENGTH> *)(from + place(thread, i));
             #pragma unroll
             for (int v = 0; v < LENGTH; v++)
                 to[i + v] = side.v[v];
@@ -213,7 +212,7 @@ struct address {
 /* (m, k) row by row */
 template <int K, int ALIGNED = 1>
 struct by_rows {
-    enum { ALONG_K = 1, VECTOR = ALIGNED && K % WHOLE == 0 ? (int)WHOLE : 1 };
+    enum { ALONG_K = 1, VECTOR = ALIGNED ? beside(K) : 1 };
     typedef address place;
     const real *p;
     __device__ place find(int m) const { return place{p + (size_t)m * K}; }
@@ -223,7 +222,7 @@ struct by_rows {
 /* (k, m) row by row: the transpose of the stored matrix */
 template <int M, int ALIGNED = 1>
 struct by_columns {
-    enum { ALONG_K = 0, VECTOR = ALIGNED && M % WHOLE == 0 ? (int)WHOLE : 1 };
+    enum { ALONG_K = 0, VECTOR = ALIGNED ? beside(M) : 1 };
     typedef address place;
     const real *p;
     __device__ place find(int m) const { return place{p + m}; }
@@ -236,7 +235,7 @@ __device__ whole one = {{1}};
 /* by_columns with a further column of ones */
 template <int M>
 struct by_columns_and_ones {
-    enum { ALONG_K = 0, VECTOR = M % WHOLE == 0 ? (int)WHOLE : 1 };
+    enum { ALONG_K = 0, VECTOR = beside(M) };
     struct place {
         const real *p;
         int step;

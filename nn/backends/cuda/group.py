@@ -21,7 +21,7 @@ import numpy as np
 from ...cluster import ALONE, RankGroup, join
 from ...utils import UsageError
 from ..engine import EpochSettings, TimedStep
-from ..member import Turns
+from ..member import DataOfDevices, Turns
 from . import device, nccl
 from .epoch import mean_loss
 
@@ -121,30 +121,6 @@ def thread_groups(size: int) -> list[ThreadGroup]:
 # ---------------------------------------------------------------- the engine
 
 
-class GroupData:
-    """A data set in the computer's memory, which goes to a GPU when that needs it."""
-
-    def __init__(self, x: np.ndarray, y: np.ndarray | None, weights: np.ndarray | None, size: int):
-        self.x, self.y, self.weights, self.rows = x, y, weights, len(x)
-        self._whole: list = [None] * size
-        self._parts: list = [None] * size
-
-    def whole(self, rank: int, engine):
-        """Return all of it, on the GPU of member `rank`."""
-        if self._whole[rank] is None:
-            self._whole[rank] = engine.load(self.x, self.y, self.weights)
-        return self._whole[rank]
-
-    def part(self, rank: int, engine, rows: slice):
-        """Return these rows of it: (data, their numbers in it or None for all)."""
-        if self._whole[rank] is not None:
-            return self._whole[rank], np.arange(rows.start, rows.stop)
-        if self._parts[rank] is None or self._parts[rank][0] != rows:
-            own = [None if array is None else array[rows] for array in (self.x, self.y, self.weights)]
-            self._parts[rank] = rows, engine.load(*own)
-        return self._parts[rank][1], None
-
-
 _kept: dict[tuple[int, ...], list[list]] = {}  # unused communicators: making them takes a second
 
 
@@ -166,7 +142,7 @@ class Group:
         self, kind, backend: str, layers, loss: str, dtype: str, *, gpus: tuple[int, ...],
         distribute: str | None = None, tf32: bool = False,
     ):  # fmt: skip
-        _check_gpus(gpus)
+        device.check_gpus(gpus)
         gc.collect()  # what networks of before still have on GPUs goes now, not while members wait for each other
         self.gpus, self.distribute = gpus, distribute or "mirrored"
         communicators = _kept[gpus].pop() if _kept.get(gpus) else [None] * len(gpus)
@@ -254,21 +230,21 @@ class Group:
     def keep(self) -> None:
         self._all(lambda _, engine: engine.keep())
 
-    def load(self, x: np.ndarray, y: np.ndarray | None = None, weights: np.ndarray | None = None) -> GroupData:
+    def load(self, x: np.ndarray, y: np.ndarray | None = None, weights: np.ndarray | None = None) -> DataOfDevices:
         """Return the rows as the engines take them; they go to a GPU when it needs them."""
-        return GroupData(*self.engines[0].checked(x, y, weights), len(self.engines))
+        return DataOfDevices(*self.engines[0].checked(x, y, weights))
 
     # ---- training
 
     def progress(self, row: int = 0, step: int = 0, loss: float = 0.0):
         return self.engines[0].progress(row, step, loss)
 
-    def epoch(self, data: GroupData, order: np.ndarray, settings: EpochSettings, progress) -> None:
+    def epoch(self, data: DataOfDevices, order: np.ndarray, settings: EpochSettings, progress) -> None:
         if len(order) < len(self.gpus):
             raise UsageError(f"--gpus: {len(self.gpus)} GPUs are more than the {len(order)} rows; use fewer")
         others = (self.progress(progress.row, progress.step, progress.loss) for _ in self.engines[1:])
         own = [progress, *others]
-        self._all(lambda rank, engine: engine.epoch(data.whole(rank, engine), order, settings, own[rank]))
+        self._all(lambda rank, engine: engine.epoch(data.at(rank, engine), order, settings, own[rank]))
 
     def record(self, batches: int) -> None:
         for engine in self.engines:
@@ -290,40 +266,29 @@ class Group:
             return [slice(0, rows)]
         return [rank_group.share(rows) for rank_group in self._rank_groups]
 
-    def _forward(self, data: GroupData, rows: np.ndarray | None, call) -> np.ndarray:
+    def _forward(self, data: DataOfDevices, rows: np.ndarray | None, call) -> np.ndarray:
         """Return call(engine, data, rows) of each member for its share of the rows (None: all), joined."""
         shares = self._shares(data.rows if rows is None else len(rows))
 
         def own(rank, engine):
-            if rows is None:
-                return call(engine, *data.part(rank, engine, shares[rank]))
-            return call(engine, data.whole(rank, engine), rows[shares[rank]])
+            share = shares[rank]
+            if rows is None and not data.is_at(rank):
+                return call(engine, data.at(rank, engine, share), None)
+            own_rows = np.arange(share.start, share.stop) if rows is None else rows[share]
+            return call(engine, data.at(rank, engine), own_rows)
 
         if len(shares) == 1:
             return own(0, self.engines[0])
         return np.concatenate(self._all(own))
 
-    def predict(self, data: GroupData, rows: np.ndarray | None = None, vector: np.ndarray | None = None) -> np.ndarray:
+    def predict(
+        self, data: DataOfDevices, rows: np.ndarray | None = None, vector: np.ndarray | None = None
+    ) -> np.ndarray:
         return self._forward(data, rows, lambda engine, own, which: engine.predict(own, which, vector))
 
-    def loss(self, data: GroupData, rows: np.ndarray) -> float:
+    def loss(self, data: DataOfDevices, rows: np.ndarray) -> float:
         losses = self._forward(data, rows, lambda engine, own, which: engine.row_losses(own, which))
         return mean_loss(losses, data.weights, rows)
-
-
-def _check_gpus(gpus: tuple[int, ...]) -> None:
-    twice = [number for number, times in Counter(gpus).items() if times > 1]
-    if twice:
-        raise UsageError(f"--gpus {','.join(map(str, gpus))}: GPU {twice[0]} is listed twice; list each GPU once")
-    count = device.device_count()
-    missing = [number for number in gpus if not 0 <= number < count]
-    if missing:
-        there = "one GPU, 0" if count == 1 else f"{count} GPUs, 0 to {count - 1}"
-        wanted = ", ".join(map(str, missing))
-        raise UsageError(
-            f"--gpus: no GPU {wanted}, this machine has {there}; use --gpus {count}, or check nvidia-smi and "
-            "CUDA_VISIBLE_DEVICES"
-        )
 
 
 # ---------------------------------------------------------------- which of all this a network needs
@@ -341,14 +306,14 @@ def create(kind, backend: str, layers, loss: str, dtype: str, *, gpus: tuple[int
     return kind(backend, layers, loss, dtype, device=gpus[0] if gpus else 0, tf32=tf32)
 
 
-def places(gpus: tuple[int, ...], distribute: str | None) -> tuple[RankGroup, list[tuple[int, ...]]]:
+def ranks_and_gpus(gpus: tuple[int, ...], distribute: str | None) -> tuple[RankGroup, list[tuple[int, ...]]]:
     """Return (the ranks that share out networks, `gpus` for an engine on each device of this one); see
-    backends.places."""
+    backends.ranks_and_devices."""
     rank_group = join() if distribute else ALONE
     if rank_group.size > 1:
         return rank_group, [(_device_of_rank(gpus, rank_group),)]
     if len(gpus) > 1:
-        _check_gpus(gpus)
+        device.check_gpus(gpus)
     return ALONE, [(number,) for number in gpus] or [()]
 
 
@@ -356,10 +321,10 @@ def _device_of_rank(gpus: tuple[int, ...], rank_group: RankGroup) -> int:
     """Return the GPU of this process. A launcher may show it one GPU or all of its host; no two ranks share one."""
     gpus, local = gpus or tuple(range(device.device_count())), rank_group.local_rank
     number = gpus[0] if len(gpus) == 1 else gpus[local] if local < len(gpus) else None
-    place = None if number is None else device.place_of(number)
-    places = rank_group.gather([platform.node(), place])
-    for rank, where in enumerate(places):
-        first = places.index(where)
+    address = None if number is None else device.address_of(number)
+    all_of_them = rank_group.gather([platform.node(), address])
+    for rank, where in enumerate(all_of_them):
+        first = all_of_them.index(where)
         if where[1] is None or first < rank:
             why = f"it uses the same GPU as rank {first}" if where[1] else "its host has fewer GPUs than ranks"
             raise UsageError(f"rank {rank}: {why}; start one rank per GPU, and list the GPUs of each host with --gpus")

@@ -44,7 +44,7 @@ class Workspace:
         needs it."""
         buffer = self.buffer(-(-width // self.rows))
         arguments, blocks = (buffer, node.weight), self.elementwise(values)
-        self.ready.append(Op(function, settings, arguments, blocks, writes=(buffer,), step=("forward", node.index)))
+        self.ready.append(Op(function, settings, arguments, blocks, step=("forward", node.index)))
         return buffer
 
     def partial_sums(self, splits: int, values: int) -> Buffer:

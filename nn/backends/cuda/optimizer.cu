@@ -26,31 +26,30 @@ __device__ inline real stepped(real w, real g, real *m, real *v, real decay, con
     }
 }
 
+/* take(i, sum) for each of COUNT sums of SPLITS partial sums, SIZE values apart from g on: 32 sums a block, whose shares
+ * are added up, too. memory: a value a thread */
+template <int SPLITS, int SIZE, int COUNT, class TAKE>
+__device__ inline void each_sum(const real *g, real *memory, block_range range, const TAKE &take)
+{
+    for (int first = range.id * 32; first < COUNT; first += range.count * 32) {
+        int i = first + threadIdx.x % 32;
+        real share = i < COUNT ? strided_sum(g + i, threadIdx.x / 32, SHARES, SPLITS, SIZE) : 0;
+        real sum = sum_of_shares(memory, share);
+        if (threadIdx.x < 32 && i < COUNT)
+            take(i, sum);
+    }
+}
+
 /* take(i, sum) for each of SIZE parameters: its gradient's SPLITS partial sums at g, added up in order; one thread
- * each, or with more than FEW_SPLITS of them 32 parameters a block, 8 threads each, whose sums are added up too. */
+ * each, or with more than FEW_SPLITS of them several. */
 template <int SPLITS, int SIZE, class TAKE>
 __device__ inline void each_gradient(const real *g, block_range range, const TAKE &take)
 {
-    if (SPLITS <= FEW_SPLITS) {
+    if (SPLITS > FEW_SPLITS)
+        each_sum<SPLITS, SIZE, SIZE>(g, (real *)BLOCK_MEMORY, range, take);
+    else
         for (int64 i = range.first(); i < SIZE; i += range.stride())
             take(i, SPLITS == 1 ? g[i] : strided_sum(g + i, 0, 1, SPLITS, SIZE));
-        return;
-    }
-    enum { SHARES = THREADS / 32 };
-    real *sums = (real *)BLOCK_MEMORY;
-    int column = threadIdx.x % 32, share = threadIdx.x / 32;
-    for (int first = range.id * 32; first < SIZE; first += range.count * 32) {
-        int i = first + column;
-        real sum = i < SIZE ? strided_sum(g + i, share, SHARES, SPLITS, SIZE) : 0;
-        sums[threadIdx.x] = sum;
-        __syncthreads();
-        if (share == 0 && i < SIZE) {
-            for (int s = 1; s < SHARES; s++)
-                sum += sums[s * 32 + column];
-            take(i, sum);
-        }
-        __syncthreads();
-    }
 }
 
 /* Parameter i of a layer, in the vector at `at + i`, takes its step. */

@@ -15,13 +15,13 @@ import numpy as np
 from ...cluster import ALONE
 from ...core.random import STREAM_SHUFFLE
 from ..engine import PackJob
-from ..member import Turns
+from ..member import Turns, check_vector
 from .abi import CONTROL_TYPE, THREADS, update_rule
 from .data import check_numbers
 from .device import cupy
 from .epoch import batch_weights, summed, total_weight, update_table
 from .memory import whole_lines
-from .program import LINE, PRELUDE, Program, Purpose, epoch_source, losses_source, row_losses_source, sources
+from .program import LINE, PRELUDE, Program, Purpose, epoch_source, losses_source, sources
 from .runner import batch_losses, compiled, compiling
 from .small import LEAST_SHARED, Plan
 
@@ -49,11 +49,6 @@ class CudaPack(Turns):
         with engine.here(f"{count} networks of {engine.size} parameters", "use fewer networks, or smaller layers"):
             self._matrix("parameters")
 
-    @classmethod
-    def suits(cls, engine, purpose: Purpose) -> bool:
-        """Return whether members of an engine may train together by batches of this purpose."""
-        return engine.runs_small(purpose)
-
     def describe(self) -> str:
         with self._engine.here("a network's program"):
             purpose = self._engine.likely_purpose(self._rows)
@@ -75,8 +70,7 @@ class CudaPack(Turns):
 
     def set(self, member: int, what: str, vector: np.ndarray) -> None:
         engine = self._engine
-        if vector.shape != (engine.size,) or vector.dtype != engine.dtype:
-            raise ValueError(f"expected {engine.dtype} {(engine.size,)}, got {vector.dtype} {vector.shape}")
+        check_vector(engine, vector)
         self._check_members([member])
         with engine.here("the parameters"):
             if engine.size:
@@ -311,8 +305,7 @@ class SideBySide:
         self.shared_bytes = plan.bytes
         self.kernel = compiled(plan.source(), dtype.name, True).get_function("epoch")
         self.kernel.max_dynamic_shared_size_bytes = self.shared_bytes
-        self.purpose = purpose
-        self.add = compiled(losses_source(purpose), "float64", False).get_function("add_batch_losses")
+        self.add = compiled(losses_source(), "float64", False).get_function("add_batch_losses")
 
     def run(self, control, losses: list[float], first: int, batches: int, arrivals) -> list[float]:
         """Train networks on batches from `first` on; return their sums of losses, which `losses` were before."""
@@ -320,7 +313,7 @@ class SideBySide:
         arguments = (control, np.int64(first), np.int64(batches))
         arrivals.data.memset_async(0, arrivals.nbytes)
         start(self.kernel, networks, arguments, self.shared_bytes)
-        sums = batch_losses(self.purpose, control, networks, first, batches)
+        sums = batch_losses(control, networks, first, batches)
         arguments = (totals, sums, np.int64(networks), np.int64(batches))
         self.add((-(-networks // THREADS),), (THREADS,), arguments)
         return totals.get().tolist()
@@ -377,7 +370,7 @@ class Passes:
 def summed_losses(control, networks: int) -> list[float]:
     """Return the sum of the row losses of each network in `control`, on the GPU, as `summed` has it."""
     sums = cupy().empty(networks)
-    kernel = compiled(row_losses_source(), "float64", False).get_function("add_row_losses")
+    kernel = compiled(losses_source(), "float64", False).get_function("add_row_losses")
     kernel((1, networks), (THREADS,), (sums, control), shared_mem=8 * THREADS)
     return sums.get().tolist()
 

@@ -19,14 +19,14 @@ def forward(ws: Workspace, node: LayerNode) -> list[Phase]:
     if layer.kind in POOLS and conv.pools_too(ws, node.node_below):
         return []
     if layer.kind in POOLS and ws.library and ws.library.pools(layer):
-        pooling = Op("cuDNN pooling", host=ws.library.pool_forward(node), writes=(node.out,))
+        pooling = Op("cuDNN pooling", arguments=(node.out,), host=ws.library.pool_forward(node))
         if node.activation == "linear":
             return [[pooling]]
         settings = node.activation.upper(), layer.outputs
-        return [[pooling], [Op("activation_forward", settings, (node.out, ROWS), blocks, writes=(node.out,))]]
+        return [[pooling], [Op("activation_forward", settings, (node.out, ROWS), blocks)]]
     name, sizes, last = _kernel(ws, node)
     settings, arguments = (*sizes, (layer.function or node.activation).upper()), (node.out, node.x, *last)
-    return [[Op(f"{name}_forward", settings, arguments, blocks, writes=(node.out,))]]
+    return [[Op(f"{name}_forward", settings, arguments, blocks)]]
 
 
 def backward(ws: Workspace, node: LayerNode) -> list[Phase]:
@@ -38,7 +38,7 @@ def backward(ws: Workspace, node: LayerNode) -> list[Phase]:
         name, sizes = "function", (*sizes, node.layer.function.upper())
     settings, arguments = (*sizes, node.activation_below.upper()), (node.dx, node.dz, node.x, *last)
     blocks = ws.elementwise(ws.rows * node.layer.inputs // node.layer.stride**2)
-    return [[Op(f"{name}_backward", settings, arguments, blocks, writes=(node.dx,))]]
+    return [[Op(f"{name}_backward", settings, arguments, blocks)]]
 
 
 def _kernel(ws: Workspace, node: LayerNode) -> tuple[str, tuple, tuple]:

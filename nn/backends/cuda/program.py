@@ -20,6 +20,7 @@ SOURCES = [
     "embedding", "gather", "optimizer",
 ]  # fmt: skip
 LINE = 32  # values; buffers begin at multiples of it
+PASSES = {"forward": "forward", "input": "backward_input"}  # product -> its part of a kernel's name
 
 
 @dataclass(frozen=True)
@@ -56,12 +57,16 @@ class Op:
 
     function: str  # its name, or the library's
     settings: tuple = ()  # template arguments
-    arguments: tuple = ()  # Buffers, numbers, None for NULL, and the above; a block_range comes last by itself
+    arguments: tuple = ()  # Buffers, numbers, None for NULL, and the above; a block_range comes last by itself. A
+    # library's: where its result goes
     blocks: int = 1
     host: Callable[[object, int], None] | None = None
-    writes: tuple[Buffer, ...] = ()  # what other ops read
-    gives_gradients: bool = False  # of parameters: the other ops of its phase can wait until these are sent
     step: tuple[str, int | None] = ("", None)  # its step in a profile: (name, layer)
+
+    @property
+    def gives_gradients(self) -> bool:
+        """Return whether it gives those of parameters: the other ops of its phase can wait until these are sent."""
+        return any(isinstance(to, Buffer) and to.array == "gradients" for to in self.arguments[:1])
 
     def call(self, batch: str, first_block: int) -> str:
         """Return the call in CUDA source, for the batch of that name, by the blocks from `first_block` on."""
@@ -127,6 +132,14 @@ class LayerNode:
     k_splits: int = 0  # partial sums that its outputs come in and that the layer above adds up
     loss_fused: bool = False  # its outputs, the loss and dx are one op: last_layer in dense.cu
     rotated: Buffer | None = None  # its kernels, rotated and transformed, where conv_winograd.cu computes dx
+
+    def product(self, product: str) -> tuple[Buffer, tuple[Buffer, ...], tuple, tuple, str]:
+        """Return of a product, forward or input, (where its result goes, what it and its end are computed from, the
+        shapes of a row's results and of what they are sums of, the activation at its end)."""
+        layer = self.layer
+        if product == "forward":
+            return self.out, (self.x, self.weight, self.bias), layer.out_shape, layer.in_shape, self.activation
+        return self.dx, (self.dz, self.weight, self.x), layer.in_shape, layer.out_shape, self.activation_below
 
     @property
     def weight(self) -> Buffer:
@@ -210,13 +223,9 @@ def switches(purpose: Purpose) -> str:
     return ("#define SHARED\n" if purpose.distribute else "") + ("#define WEIGHTED\n" if purpose.weighted else "")
 
 
-def losses_source(purpose: Purpose) -> str:
-    narrow = "#define NARROW\n" if purpose.rows <= 32 else ""
-    return switches(purpose) + narrow + PRELUDE + sources("common", "batch_loss")
-
-
-def row_losses_source() -> str:
-    return PRELUDE + sources("common", "row_loss")
+def losses_source(distribute: str = "") -> str:
+    """Return CUDA source of the kernels that add up losses; distribute: of a Purpose."""
+    return switches(Purpose("loss", 1, distribute=distribute)) + PRELUDE + sources("common", "loss_sums")
 
 
 def epoch_source(program: Program) -> str:

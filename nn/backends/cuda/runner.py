@@ -14,8 +14,9 @@ import numpy as np
 from ...cluster import ALONE, RankGroup
 from ..engine import TimedStep
 from .abi import CONTROL_TYPE, THREADS
+from .data import Segment
 from .device import cupy, driver, processors
-from .program import Buffer, Program, Purpose, blocks_of, epoch_source, losses_source, phases_source
+from .program import Buffer, Program, blocks_of, epoch_source, losses_source, phases_source
 
 
 class Runner:
@@ -45,22 +46,18 @@ class Runner:
         at = buffer.at * (self.program.purpose.rows if buffer.array == "rows" else 1)
         return getattr(self, buffer.array).data.ptr + at * self.dtype.itemsize
 
-    def set(self, **members: int) -> None:
-        """Fill in the control structure; members that are not named are 0."""
-        cp = cupy()
-        control = np.zeros((), CONTROL_TYPE)
-        own = {
-            "parameters": self.parameters, "gradients": self.gradients, "rows": self.rows,
-            "partial_sums": self.partial_sums, "arrivals": self.arrivals,
-        }  # fmt: skip
-        for name, array in own.items():
-            control[name] = array.data.ptr
-        control["capacity"] = self.program.purpose.rows
+    def set(self, segment: Segment, batch: int, **members: int) -> None:
+        """Fill in the control structure for batches of a segment; members that are not named are 0."""
+        self.batch, self.count, control = batch, segment.rows, np.zeros((), CONTROL_TYPE)
+        for name in ("parameters", "gradients", "rows", "partial_sums", "arrivals"):
+            control[name] = getattr(self, name).data.ptr
+        for name in ("x", "y", "weights", "order"):
+            control[name] = getattr(segment, name)
+        control["capacity"], control["batch"], control["count"] = self.program.purpose.rows, batch, segment.rows
         control["rank"], control["size"] = self.rank_group.rank, self.rank_group.size
         for name, value in members.items():
             control[name] = value
-        self.control.set(np.frombuffer(control.tobytes(), np.uint8), stream=cp.cuda.get_current_stream())
-        self.batch, self.count = members["batch"], members["count"]
+        self.control.set(np.frombuffer(control.tobytes(), np.uint8), stream=cupy().cuda.get_current_stream())
 
     def run(self, first: int, batches: int) -> None:
         """Run batches first .. first + batches - 1 of those that `set` described, one after the other."""
@@ -68,17 +65,15 @@ class Runner:
 
     def batch_losses(self, first: int, batches: int) -> np.ndarray:
         """Return the sums of that many batches' row losses, of this member's rows; waits for them."""
-        return batch_losses(self.program.purpose, self.control, 1, first, batches).get()[0]
+        distribute = self.program.purpose.distribute
+        return batch_losses(self.control, 1, first, batches, distribute).get()[0]
 
 
-def batch_losses(purpose: Purpose, control, networks: int, first: int, batches: int):
+def batch_losses(control, networks: int, first: int, batches: int, distribute: str = ""):
     """Return the sums of the batches' row losses on the GPU (networks, batches), each network's in `control`."""
-    sums, blocks = cupy().empty((networks, batches)), batches
-    if purpose.rows <= 32:
-        blocks = -(-batches * 32 // THREADS)  # a warp a batch
-    kernel = compiled(losses_source(purpose), "float64", False).get_function("batch_losses")
-    arguments = (sums, control, np.int64(first), np.int64(batches))
-    kernel((blocks, networks), (THREADS,), arguments, shared_mem=THREADS * 8)
+    sums, arguments = cupy().empty((networks, batches)), (control, np.int64(first), np.int64(batches))
+    kernel = compiled(losses_source(distribute), "float64", False).get_function("batch_losses")
+    kernel((-(-batches * 32 // THREADS), networks), (THREADS,), (sums, *arguments))  # a warp a batch
     return sums
 
 
@@ -87,11 +82,11 @@ class WholeEpochs(Runner):
 
     about = "runner WholeEpochs: whole epochs in one launch, a barrier of the grid between phases"
 
-    def __init__(self, program: Program, dtype: np.dtype, parameters):
-        super().__init__(program, dtype, parameters, epoch_source(program))
+    def __init__(self, program: Program, dtype: np.dtype, parameters, code: str | None = None):
+        super().__init__(program, dtype, parameters, code or epoch_source(program))
         self.kernel = self.module.get_function("epoch")
         # one block a multiprocessor: of two, some phases would put both on one and leave others idle
-        self.blocks = max(1, min(max(map(blocks_of, program.phases)), processors()))
+        self.blocks = max(1, min(max(map(blocks_of, program.phases), default=1), processors()))
 
     def run(self, first: int, batches: int) -> None:
         self.arrivals.data.memset_async(0, 4)

@@ -12,19 +12,14 @@
  * the same values of x or dz, which are read once for all; each thread keeps several sums at once.
  */
 
-enum { VECTOR = 16 / (int)sizeof(real) };
-template <int N>
-struct alignas(N * sizeof(real)) values { real v[N]; };
-typedef values<VECTOR> vector;
-
 /* N values at once; p is a multiple of N values. */
 template <int N>
 __device__ inline values<N> load(const real *p) { return *(const values<N> *)p; }
 
 /* A number of values filled up to whole vectors; to an odd number of them, so that threads that read different rows of so
  * many find them in different banks. */
-__device__ constexpr int filled(int n) { return (n + VECTOR - 1) / VECTOR * VECTOR; }
-__device__ constexpr int spread(int n) { return filled(n) / VECTOR % 2 ? filled(n) : filled(n) + VECTOR; }
+__device__ constexpr int filled(int n) { return (n + WHOLE - 1) / WHOLE * WHOLE; }
+__device__ constexpr int spread(int n) { return filled(n) / WHOLE % 2 ? filled(n) : filled(n) + WHOLE; }
 
 /* ROWS are computed, PADDED allocated. X, OUT, DZ, DX, W: values from one row to the next of x with its 1, out, dz, dx
  * and the weights; a pack, whose threads read many rows, has them SPREAD. */
@@ -40,7 +35,7 @@ struct small_layer {
 template <int START>
 __device__ inline int first_item() { return (threadIdx.x + THREADS - START % THREADS) % THREADS; }
 
-enum { SHARES = THREADS / 32, NOWHERE = 0x7fffffff };
+enum { NOWHERE = 0x7fffffff };
 
 /* Parts in the order in which small_update adds them up: part s, s + SHARES, s + 2 SHARES ... of share s, for each s. */
 template <int PARTS>
@@ -73,9 +68,9 @@ struct batch_rows {
 };
 
 /* The sum of a vector's values. */
-__device__ inline real total(const vector &s)
+__device__ inline real total(const whole &s)
 {
-    return VECTOR == 4 ? (s.v[0] + s.v[1]) + (s.v[VECTOR - 2] + s.v[VECTOR - 1]) : s.v[0] + s.v[1];
+    return WHOLE == 4 ? (s.v[0] + s.v[1]) + (s.v[WHOLE - 2] + s.v[WHOLE - 1]) : s.v[0] + s.v[1];
 }
 
 /* out = f(x w), bias included; EACH rows a thread, a vector of sums each, so that additions need not wait for others */
@@ -84,18 +79,18 @@ __device__ inline void small_forward(real *out, const real *x, const real *w)
 {
     for (int e = threadIdx.x; e < (L::ROWS + EACH - 1) / EACH * L::O; e += blockDim.x) {
         int j = e % L::O, first = e / L::O * EACH;
-        vector sum[EACH] = {};
+        whole sum[EACH] = {};
         #pragma unroll 16
-        for (int k = 0; k < L::INPUTS; k += VECTOR) {
-            real weight[VECTOR];
+        for (int k = 0; k < L::INPUTS; k += WHOLE) {
+            real weight[WHOLE];
             #pragma unroll
-            for (int v = 0; v < VECTOR; v++)
+            for (int v = 0; v < WHOLE; v++)
                 weight[v] = w[(k + v) * L::W + j];
             #pragma unroll
             for (int r = 0; r < EACH; r++) {
-                vector input = load<VECTOR>(x + (first + r) * L::X + k);
+                whole input = load<WHOLE>(x + (first + r) * L::X + k);
                 #pragma unroll
-                for (int v = 0; v < VECTOR; v++)
+                for (int v = 0; v < WHOLE; v++)
                     sum[r].v[v] += input.v[v] * weight[v];
             }
         }
@@ -132,15 +127,15 @@ __device__ inline void small_backward_input(real *dx, const real *dz, const real
 {
     for (int e = threadIdx.x; e < (L::ROWS + EACH - 1) / EACH * L::I; e += blockDim.x) {
         int i = e % L::I, first = e / L::I * EACH;
-        vector sum[EACH] = {};
+        whole sum[EACH] = {};
         #pragma unroll 16
-        for (int j = 0; j < L::OUTPUTS; j += VECTOR) {
-            vector weight = load<VECTOR>(w + i * L::W + j);
+        for (int j = 0; j < L::OUTPUTS; j += WHOLE) {
+            whole weight = load<WHOLE>(w + i * L::W + j);
             #pragma unroll
             for (int r = 0; r < EACH; r++) {
-                vector gradient = load<VECTOR>(dz + (first + r) * L::DZ + j);
+                whole gradient = load<WHOLE>(dz + (first + r) * L::DZ + j);
                 #pragma unroll
-                for (int v = 0; v < VECTOR; v++)
+                for (int v = 0; v < WHOLE; v++)
                     sum[r].v[v] += gradient.v[v] * weight.v[v];
             }
         }
@@ -154,7 +149,7 @@ __device__ inline void small_backward_input(real *dx, const real *dz, const real
 template <class L, int ROWS, int N>
 __device__ inline void sum_products(real *sum, const real *dz, const real *x, int inputs)
 {
-    enum { LENGTH = N < VECTOR ? N : VECTOR };
+    enum { LENGTH = N < WHOLE ? N : WHOLE };
     #pragma unroll
     for (int i = 0; i < N; i++)
         sum[i] = 0;
@@ -173,27 +168,13 @@ __device__ inline void sum_products(real *sum, const real *dz, const real *x, in
     }
 }
 
-/* dw (I + 1, O) = x' dz, those of N inputs and an output a thread: take.gradient(i, j, value) gets each */
-template <class L, int N, int START, class TAKE>
-__device__ inline void small_backward_parameters(const real *dz, const real *x, const TAKE &take)
-{
-    for (int e = first_item<START>(); e < (L::I + N) / N * L::O; e += blockDim.x) {
-        int j = e % L::O, first = e / L::O * N;
-        real sum[N];
-        sum_products<L, L::ROWS, N>(sum, dz + j, x + first, L::INPUTS - first);
-        #pragma unroll
-        for (int i = 0; i < N; i++)
-            if (first + i <= L::I)
-                take.gradient(first + i, j, sum[i]);
-    }
-}
-
-/* The same in a pack, for parts that the network alone has in several blocks: the sums are those of small_update, which
- * adds up the shares' sums if a share has several parts. A block has SLOTS parts, from part `first` of their turns on.
- * Their sums wait in `totals` and `shares`, which are not needed where the block has all parts at once. */
+/* dw (I + 1, O) = x' dz, those of N inputs and an output a thread: take.gradient(i, j, value) gets each. A block has one
+ * part of a batch, or in a pack several: SLOTS of PARTS, each of GROUP rows, from part `first_part` of their turns on. Their
+ * sums are those of small_update, which adds up the shares' sums if a share has several parts; they wait in `totals` and
+ * `shares`, which are not needed where the block has all parts at once. */
 template <class L, int PARTS, int GROUP, int SLOTS, int N, int START, class TAKE>
-__device__ inline void small_backward_parts(const real *dz, const real *x, int first_part, real *totals, real *shares,
-                                            const TAKE &take)
+__device__ inline void small_backward_parameters(const real *dz, const real *x, int first_part, real *totals,
+                                                 real *shares, const TAKE &take)
 {
     enum { SHARED = PARTS > SHARES };
     for (int e = first_item<START>(); e < (L::I + N) / N * L::O; e += blockDim.x) {
@@ -216,7 +197,7 @@ __device__ inline void small_backward_parts(const real *dz, const real *x, int f
                     total[i] += begins ? share[i] : 0;
                     share[i] = (begins ? 0 : share[i]) + sum[i];
                 } else {
-                    total[i] += sum[i];
+                    total[i] = PARTS == 1 ? sum[i] : total[i] + sum[i];
                 }
         }
         #pragma unroll
@@ -224,7 +205,7 @@ __device__ inline void small_backward_parts(const real *dz, const real *x, int f
             if (first + i > L::I)
                 continue;
             else if (first_part + SLOTS >= PARTS)
-                take.gradient(first + i, j, total[i] + share[i]);
+                take.gradient(first + i, j, SHARED ? total[i] + share[i] : total[i]);
             else
                 totals[(first + i) * L::W + j] = total[i], shares[(first + i) * L::W + j] = share[i];
     }
@@ -254,25 +235,14 @@ struct keep_partial_sum {
 };
 
 /* The partial sums of all blocks, SIZE values each, are added up in order, and the parameters in global memory take
- * their step: 32 parameters at a time, 8 threads each. `sums` is the block's own memory. */
+ * their step. `sums` is the block's own memory. */
 template <class L, int OPTIMIZER, int SPLITS, int SIZE>
 __device__ inline void small_update(int64 at, const real *partial_sums, real *sums, const control &c,
                                     const update &u, block_range range)
 {
-    enum { COUNT = (L::I + 1) * L::O };
-    int column = threadIdx.x % 32, share = threadIdx.x / 32;
-    for (int first = range.id * 32; first < COUNT; first += range.count * 32) {
-        int e = first + column;
-        real sum = e < COUNT ? strided_sum(partial_sums + e, share, SHARES, SPLITS, SIZE) : 0;
-        sums[threadIdx.x] = sum;
-        __syncthreads();
-        if (share == 0 && e < COUNT) {
-            for (int s = 1; s < SHARES; s++)
-                sum += sums[s * 32 + column];
-            update_parameter<OPTIMIZER, L::I * L::O>(at, parameter_place<L>(e / L::O, e % L::O), sum, c, u);
-        }
-        __syncthreads();
-    }
+    each_sum<SPLITS, SIZE, (L::I + 1) * L::O>(partial_sums, sums, range, [&](int e, real sum) {
+        update_parameter<OPTIMIZER, L::I * L::O>(at, parameter_place<L>(e / L::O, e % L::O), sum, c, u);
+    });
 }
 
 /* ---- between global and shared memory ---- */
@@ -334,7 +304,7 @@ __device__ inline void fetch_rows(int64 *numbers, const control &c, const batch 
 template <class L, int O, int BYTES, int LABELS>
 __device__ inline void fetch_data(real *x, void *y, const int64 *rows, const control &c)
 {
-    enum { ROWS = L::ROWS, EACH = BYTES ? 1 : L::I % VECTOR == 0 ? VECTOR : L::I % 2 == 0 ? 2 : 1, COPIES = L::I / EACH };
+    enum { ROWS = L::ROWS, EACH = BYTES ? 1 : L::I % WHOLE == 0 ? WHOLE : L::I % 2 == 0 ? 2 : 1, COPIES = L::I / EACH };
     typedef values<EACH> some;
     const void *from = c.x;
     for (int e = threadIdx.x; e < ROWS * COPIES; e += blockDim.x) {

@@ -17,7 +17,7 @@ from ...layers import Layer
 from .abi import MOMENTS, THREADS, UPDATE
 from .device import cupy, processors
 from .program import BYTES, PRELUDE, Program, Purpose, lanes_of, sources, switches
-from .runner import Runner
+from .runner import WholeEpochs
 
 LEAST_SHARED = 48 << 10  # bytes a block may have on any GPU without asking
 ONE_BLOCK_WORK = 60_000  # products of weights and rows; more are worth several blocks
@@ -151,61 +151,45 @@ class Plan:
         each |= {self.each(layer.inputs) for layer in self.layers[1:]}
         return max(-(-self.rows // rows) * rows for rows in each)
 
-    # ---- source
-
-    def at(self, name: str) -> str:
-        return f"(memory + {self.places[name]})"
-
-    def type(self, index: int) -> str:
-        """Return the template argument that names a layer's sizes."""
-        layer = self.layers[index]
-        return f"small_layer<{layer.inputs}, {layer.outputs}, {self.rows}, {self.padded}, {str(self.pack).lower()}>"
+    # ---- source; in the kernel a layer's sizes are L0, L1 ..., and a place has its name here
 
     def source(self) -> str:
-        layers, optimizer = range(len(self.layers)), self.purpose.optimizer
+        optimizer, last = self.purpose.optimizer, len(self.layers) - 1
         first_part = "blockIdx.x" if self.blocks > 1 else f"step % {self.chunks} * {self.slots}" if self.pack else "0"
-        first, last = self.layers[0], self.layers[-1]
-        each_layer = [(i, self.type(i), self._parameter_at(i)) for i in layers]
-        sizes = "\n".join(
-            f'static_assert({t}::INPUTS * {t}::W == {self.weights(layer)}, "small.py has other sizes");'
-            for layer, (_, t, _) in zip(self.layers, each_layer, strict=True)
-        )
-        imports = "\n".join(f"small_import<{t}>({self.at(f'w{i}')}, c.parameters + {at});" for i, t, at in each_layer)
-        kinds = f"{int(self.purpose.rows_as == BYTES)}, {int(self.purpose.labels)}"
-        data = f"fetch_data<{self.type(0)}, {last.outputs}, {kinds}>"
-        moments = [(f"moment{n}", m) for n, m in ((1, "m"), (2, "v")) if f"{m}0" in self.places]
-        if self.blocks == 1:
-            ahead, after = "", ""  # the next batch begins with a barrier
-            enter = "\n".join(
-                f"small_import<{t}>({self.at(f'{m}{i}')}, c.{vector} + {at});"
-                for vector, m in moments
-                for i, t, at in each_layer
+        types, at, pack = [], [0], str(self.pack).lower()
+        for i, layer in enumerate(self.layers):
+            sizes = layer.inputs, layer.outputs, self.rows, self.padded, pack
+            types.append(
+                f"typedef small_layer<{', '.join(map(str, sizes))}> L{i};\n"
+                f'static_assert(L{i}::INPUTS * L{i}::W == {self.weights(layer)}, "small.py has other sizes");'
             )
-            leave = "\n".join(
-                f"small_export<{t}>(c.{vector} + {at}, {self.at(f'{m}{i}')});"
-                for vector, m in [("parameters", "w"), *moments]
-                for i, t, at in each_layer
-            )
-        else:
-            ahead, enter, leave = "unsigned target = 0;", "", ""
-            updates = "\n".join(
-                f"small_update<{t}, {optimizer}, {self.parts}, {self.parameters}>"
-                f"({at}, c.partial_sums + {at}, {self.at('sums')}, c, u, block_range_from({at // 32 + i}));"
-                for i, t, at in each_layer
+            at.append(at[-1] + layer.parameters)
+        layers = range(len(self.layers))
+        vectors = [("parameters", "w"), ("moment1", "m"), ("moment2", "v")]
+        moves = [(f"L{i}", f"{name}{i}", f"c.{vector} + {at[i]}")
+                 for vector, name in vectors if f"{name}0" in self.places for i in layers]  # fmt: skip
+        imports = _lines(f"small_import<{layer}>({here}, {there});" for layer, here, there in moves)
+        leave, after = _lines(f"small_export<{layer}>({there}, {here});" for layer, here, there in moves), ""
+        if self.blocks > 1:  # else the next batch begins with a barrier
+            updates = _lines(
+                f"small_update<L{i}, {optimizer}, {self.parts}, {self.parameters}>"
+                f"({at[i]}, c.partial_sums + {at[i]}, sums, c, u, block_range_from({at[i] // 32 + i}));"
+                for i in layers
             )
             meet = "grid_barrier(c.arrivals, target);"
-            after = f"{meet}\n{updates}\n{meet}\n{imports}\n__syncthreads();"
-        ones = [(f"x{p}", f"{self.type(0)}::X", first.inputs) for p in (0, 1)]
-        ones += [(f"out{i}", f"{t}::OUT", self.layers[i].outputs) for i, t, _ in each_layer]
+            leave, after = "", _lines([meet, updates, meet, imports, "__syncthreads();"])
+        ones = [(f"x{p}", "L0::X", "L0::I") for p in (0, 1)] + [(f"out{i}", f"L{i}::OUT", f"L{i}::O") for i in layers]
+        kinds = f"{int(self.purpose.rows_as == BYTES)}, {int(self.purpose.labels)}"
         files = sources("common", "activation", "loss", "optimizer", "small")
         return switches(self.purpose) + PRELUDE + files + EPOCH.format(
-            sizes=sizes, threads=THREADS, values=self.values, numbers=self.numbers, padded=self.padded,
+            types=_lines(types), threads=THREADS, values=self.values, numbers=self.numbers, padded=self.padded,
             chunks=self.chunks, first_part=first_part, resident=f", {self._resident()}" if self.pack else "",
-            rows=f"batch_rows<{self.parts}, {self.part_rows}, {self.slots}, {str(self.pack).lower()}>",
-            ones="\n".join(f"fill_ones({self.at(n)}, {self.padded}, {row}, {w});" for n, row, w in ones),
-            imports=imports, ahead=ahead, enter=enter, leave=leave, data=data, after=after,
-            **{name: self.at(name) for name in ("u0", "u1", "x0", "x1", "y0", "y1")},
-            forward=self._forward(), backward=self._backward_inputs(), parameters=self._backward_parameters(),
+            rows=f"batch_rows<{self.parts}, {self.part_rows}, {self.slots}, {pack}>",
+            places=", ".join(f"*{name} = memory + {place}" for name, place in self.places.items()),
+            ones=_lines(f"fill_ones({name}, {self.padded}, {row}, {width});" for name, row, width in ones),
+            imports=imports, ahead="unsigned target = 0;" if self.blocks > 1 else "", after=after, leave=leave,
+            data=f"fetch_data<L0, L{last}::O, {kinds}>", forward=self._forward(), backward=self._backward_inputs(),
+            parameters=self._backward_parameters(at),
         )  # fmt: skip
 
     def routes(self) -> list[str]:
@@ -215,68 +199,55 @@ class Plan:
             lines.append(f"layer {index} {layer.item or layer.kind}: forward small_forward; backward {backward}")
         return lines
 
-    def _parameter_at(self, index: int) -> int:
-        return sum(layer.parameters for layer in self.layers[:index])
-
-    def _input(self, index: int) -> str:
-        return "x" if index == 0 else self.at(f"out{index - 1}")
-
     def _forward(self) -> str:
         lines, last = [], len(self.layers) - 1
-        for index, layer in enumerate(self.layers):
-            activation = "LINEAR" if index == last else layer.activation.upper()
-            lines.append(
-                f"small_forward<{self.type(index)}, {self.each(layer.outputs)}, {activation}>"
-                f"({self.at(f'out{index}')}, {self._input(index)}, {self.at(f'w{index}')});\n__syncthreads();"
-            )
-        layer = self.layers[last]
-        lines.append(
-            f"small_loss<{self.type(last)}, {self.loss.upper()}, {layer.activation.upper()}, "
-            f"{int(self.purpose.labels)}, {lanes_of(layer.outputs)}>"
-            f"({self.at(f'dz{last}')}, {self.at(f'out{last}')}, y, c.row_loss + b.row, b.n, rows);\n__syncthreads();"
-        )
-        return "\n".join(lines)
+        for i, layer in enumerate(self.layers):
+            activation = "LINEAR" if i == last else layer.activation.upper()
+            function = f"small_forward<L{i}, {self.each(layer.outputs)}, {activation}>"
+            lines.append(f"{function}(out{i}, {_input(i)}, w{i});\n__syncthreads();")
+        names = f"L{last}, {self.loss.upper()}, {self.layers[last].activation.upper()}"
+        sizes = f"{int(self.purpose.labels)}, {lanes_of(self.layers[last].outputs)}"
+        arguments = f"dz{last}, out{last}, y, c.row_loss + b.row, b.n, rows"
+        return _lines([*lines, f"small_loss<{names}, {sizes}>({arguments});\n__syncthreads();"])
 
     def _backward_inputs(self) -> str:
         """Return the calls for the gradients of all layers' inputs, from the last down: before the weights' step."""
         lines = []
-        for index in range(len(self.layers) - 1, 0, -1):
-            below, width = self.layers[index - 1].activation.upper(), self.layers[index].inputs
-            lines.append(
-                f"small_backward_input<{self.type(index)}, {self.each(width)}, {below}>"
-                f"({self.at(f'dz{index - 1}')}, {self.at(f'dz{index}')}, {self._input(index)}, {self.at(f'w{index}')});"
-                "\n__syncthreads();"
-            )
-        return "\n".join(lines)
+        for i in range(len(self.layers) - 1, 0, -1):
+            below, width = self.layers[i - 1].activation.upper(), self.layers[i].inputs
+            function = f"small_backward_input<L{i}, {self.each(width)}, {below}>"
+            lines.append(f"{function}(dz{i - 1}, dz{i}, {_input(i)}, w{i});\n__syncthreads();")
+        return _lines(lines)
 
-    def _backward_parameters(self) -> str:
-        """Return those for the gradients of all parameters, side by side: a layer's first is the next thread's."""
+    def _backward_parameters(self, at: list[int]) -> str:
+        """Return those for the gradients of all parameters, side by side: a layer's first is the next thread's. They
+        take a step at once, or are a part of a sum."""
         lines, start = [], 0
-        for index, layer in enumerate(self.layers):
-            inputs, dz, x = self.inputs_at_once(layer), self.at(f"dz{index}"), self._input(index)
-            if self.pack:
-                waiting = [self.at(f"{name}{index}") if self.chunks > 1 else "memory" for name in ("total", "share")]
-                first = "rows.first" if self.chunks > 1 else "0"
-                function = f"small_backward_parts<{self.type(index)}, {self.parts}, {self.part_rows}, {self.slots}"
-                arguments = f"{dz}, {x}, {first}, {', '.join(waiting)}"
+        parts = f"{self.parts}, {self.part_rows}, {self.slots}" if self.pack else f"1, {self.rows}, 1"
+        for i, layer in enumerate(self.layers):
+            inputs = self.inputs_at_once(layer)
+            waiting = f"rows.first, total{i}, share{i}" if self.chunks > 1 else "0, memory, memory"
+            if self.blocks > 1:
+                part = f"c.partial_sums + (size_t)blockIdx.x * {self.parameters} + {at[i]}"
+                take = f"keep_partial_sum<L{i}>{{{part}}}"
             else:
-                function, arguments = f"small_backward_parameters<{self.type(index)}", f"{dz}, {x}"
-            lines.append(f"{function}, {inputs}, {start}>({arguments}, {self._take(index)});")
+                moments = (f"{m}{i}" if f"{m}{i}" in self.places else "memory" for m in "mv")
+                take = f"step_at_once<L{i}, {self.purpose.optimizer}>{{w{i}, {', '.join(moments)}, u}}"
+            function = f"small_backward_parameters<L{i}, {parts}, {inputs}, {start}>"
+            lines.append(f"{function}(dz{i}, {_input(i)}, {waiting}, {take});")
             start += -(-(layer.inputs + 1) // inputs) * layer.outputs
-        return "\n".join(lines)
+        return _lines(lines)
 
-    def _take(self, index: int) -> str:
-        """Return what takes the gradients of a layer's parameters: a step at once, or a part of a sum."""
-        if self.blocks > 1:
-            part = f"c.partial_sums + (size_t)blockIdx.x * {self.parameters} + {self._parameter_at(index)}"
-            return f"keep_partial_sum<{self.type(index)}>{{{part}}}"
-        moments = [self.at(f"{m}{index}") if f"{m}{index}" in self.places else "memory" for m in "mv"]
-        vectors = ", ".join([self.at(f"w{index}"), *moments])
-        return f"step_at_once<{self.type(index)}, {self.purpose.optimizer}>{{{vectors}, u}}"
+
+_lines = "\n".join
+
+
+def _input(index: int) -> str:
+    return f"out{index - 1}" if index else "x"
 
 
 EPOCH = """
-{sizes}
+{types}
 /* A step is a batch, or the next parts of one. */
 __device__ inline batch batch_at(const control &c, int64 index, int step)
 {{
@@ -294,13 +265,13 @@ epoch(const control *where, int64 index, int64 batches)
 {{
     const control c = where[blockIdx.y];
     real *memory = (real *)BLOCK_MEMORY;
+    real {places};
     int64 *numbers = (int64 *)(memory + {numbers});
     {ahead}
     fill(memory, {values}, 0);
     __syncthreads();
 {ones}
 {imports}
-{enter}
     /* row numbers of a step are fetched two steps ahead, its data one step ahead */
     batch b = batch_at(c, index, 0), next = batch_at(c, index, 1);
     fetch_rows<{padded}>(numbers, c, b, rows_at(0));
@@ -308,23 +279,23 @@ epoch(const control *where, int64 index, int64 batches)
     copy_group();
     copy_wait<0>();
     __syncthreads();
-    fetch_update({u0}, b);
-    {data}({x0}, {y0}, numbers, c);
+    fetch_update(u0, b);
+    {data}(x0, y0, numbers, c);
     for (int step = 0; step < (int)batches * {chunks} && b.n; step++) {{
         const int parity = step & 1;
         const {rows} rows = rows_at(step);
-        real *x = parity ? {x1} : {x0};
-        const void *y = parity ? {y1} : {y0};
+        real *x = parity ? x1 : x0;
+        const void *y = parity ? y1 : y0;
         const batch later = batch_at(c, index, step + 2);
         copy_wait<0>();
         __syncthreads();
-        fetch_update(parity ? {u0} : {u1}, next);
-        {data}(parity ? {x0} : {x1}, parity ? {y0} : {y1}, numbers + (parity ? 0 : {padded}), c);
+        fetch_update(parity ? u0 : u1, next);
+        {data}(parity ? x0 : x1, parity ? y0 : y1, numbers + (parity ? 0 : {padded}), c);
         fetch_rows<{padded}>(numbers + parity * {padded}, c, later, rows_at(step + 2));
         copy_group();
 {forward}
 {backward}
-        const update u = *(const update *)(parity ? {u1} : {u0});
+        const update u = *(const update *)(parity ? u1 : u0);
 {parameters}
 {after}
         b = next, next = later;
@@ -336,21 +307,14 @@ epoch(const control *where, int64 index, int64 batches)
 """
 
 
-class Small(Runner):
+class Small(WholeEpochs):
     """The kernel, ready to run; see runner.Runner."""
 
     about = "runner Small: whole epochs in one launch, weights in shared memory"
 
     def __init__(self, layers: list[Layer], loss: str, purpose: Purpose, dtype: np.dtype, parameters):
         plan = Plan(layers, loss, purpose, dtype)
-        self.blocks, self.shared_bytes = plan.blocks, plan.bytes
-        program = Program(purpose, partial_sum_values=plan.blocks * plan.parameters if plan.blocks > 1 else 0)
+        sums = plan.blocks * plan.parameters if plan.blocks > 1 else 0
+        program = Program(purpose, partial_sum_values=sums, shared_bytes=plan.bytes)
         super().__init__(program, dtype, parameters, plan.source())
-        self.kernel = self.module.get_function("epoch")
-        self.kernel.max_dynamic_shared_size_bytes = plan.bytes
-
-    def run(self, first: int, batches: int) -> None:
-        if self.blocks > 1:
-            self.arrivals.data.memset_async(0, 4)
-        arguments = (self.control, np.int64(first), np.int64(batches))
-        self.kernel((self.blocks,), (THREADS,), arguments, shared_mem=self.shared_bytes)
+        self.blocks, self.kernel.max_dynamic_shared_size_bytes = plan.blocks, plan.bytes

@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 
 from ...data.column import GAPS
+from ...data.encoding import PARTS
 from ...data.kinds import split_names
 from ...layers import Layer, input_shape
 from ...nn_aux import ACTIVATIONS
@@ -93,6 +94,7 @@ class _File:
             "BYTES": any(member.scaling.kind == "pixel" for member in members if member.encoding is None),
             "WORDS": any(self.vocabularies),
             "CYCLES": inputs & {"YEAR", "WEEK", "DAY"},
+            "PARTS": inputs & {part.upper() for part in PARTS},
             "WAVES": any(column.waves for column in columns),
             "IMAGES": {kind for kind, _, _, _ in layers} & set(OF_IMAGES),
             "TEMPERATURE": any(one.temperature != 1 for one in [net, *members]),

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from ...data.column import Column
-from ...data.encoding import CategoryEncoder, DateEncoder, Encoding, NumberEncoder, TruthEncoder
+from ...data.encoding import PARTS, CategoryEncoder, DateEncoder, Encoding, NumberEncoder, TruthEncoder
 from ...data.written import YES_NO
 from ...layers import InputColumn
 from ...utils import UsageError
@@ -97,8 +97,9 @@ def kinds_of(encoding: Encoding) -> list[tuple[str, int, InputColumn]]:
     for (place, which), column in zip(encoding.order, encoding.columns, strict=True):
         encoder = encoding.encoders[place]
         if isinstance(encoder, DateEncoder) and which:
-            if which % 2:
-                found.append((encoder.cycles[which // 2].upper(), place, column))
+            each = [name for cycle in encoder.cycles for name in (cycle, "")] + encoder.parts
+            if each[which - 1]:
+                found.append((each[which - 1].upper(), place, column))
         elif isinstance(encoder, TruthEncoder):
             found.append(("TRUTH", place, column))
         else:
@@ -155,6 +156,9 @@ def _scaling(kind: str, encoder, column: InputColumn) -> tuple[float, float, flo
     """Return shift, scale and fill of an input."""
     if kind == "TRUTH":
         return 0.0, 0.0, encoder.share
+    if kind.lower() in PARTS:
+        shift, scale = PARTS[kind.lower()]
+        return shift, scale, shift
     if kind not in ("NUMBER", "GAP"):
         return 0.0, 0.0, 0.0
     fill = encoder.median if isinstance(encoder, NumberEncoder) else encoder.shift

@@ -7,6 +7,7 @@
 #define HAS_BYTES 1                             /* rows are pixels, 0 to 255 */
 #define HAS_WORDS 1
 #define HAS_CYCLES 1
+#define HAS_PARTS 1
 #define HAS_WAVES 1
 #define HAS_IMAGES 1
 #define HAS_TEMPERATURE 1

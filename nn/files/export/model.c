@@ -39,7 +39,9 @@ int nn_code(int column, const char *word);
 
 typedef enum { LINEAR, SIGMOID, TANH, RELU, LRELU, SOFTPLUS, SILU, GELU, SELU, SOFTMAX } activation;
 typedef enum { DENSE, CONV, MAXPOOL, AVGPOOL, PAD, ACTIVATION } layer_kind;
-typedef enum { NUMBER, GAP, YEAR, WEEK, DAY, TRUTH, ONEHOT, EMBEDDING } input_kind;
+typedef enum {
+    NUMBER, GAP, YEAR, WEEK, DAY, MONTH, MONTHDAY, WEEKDAY, HOUR, TRUTH, ONEHOT, EMBEDDING
+} input_kind;
 
 typedef struct {
     layer_kind kind;
@@ -180,6 +182,25 @@ static nn_real *encode_cycle(const row_input *in, double seconds, nn_real *out)
     return out + 2;
 }
 
+/* A part of a date as a number, the weekday from Monday, 0, on. */
+static double part_of_date(input_kind kind, double seconds)
+{
+    /* centuries, years, months from March: of n days (a n + b) / c are over, which took (c count + d) / a days */
+    static const int calendar[3][4] = {{4, 3, 146097, 0}, {4, 3, 1461, 0}, {5, 2, 153, 2}};
+    const double days = floor(seconds / 86400);
+    double left = days + 719468, count = 0;
+    if (kind == HOUR)
+        return (seconds - days * 86400) / 3600;
+    if (kind == WEEKDAY)
+        return rest(days + 3, 7);
+    for (int i = 0; i < 3; i++) {
+        const int *const unit = calendar[i];
+        count = floor((left * unit[0] + unit[1]) / unit[2]);
+        left -= floor((count * unit[2] + unit[3]) / unit[0]);
+    }
+    return kind == MONTHDAY ? left + 1 : rest(count + 2, 12) + 1;
+}
+
 static nn_real *encode_word(const row_input *in, double value, nn_real *out)
 {
     const int count = vocabularies[in->place].count;
@@ -205,8 +226,10 @@ static void encode_row(const network *net, values row, nn_real *x)
         const double given = value_at(row, in->place), value = HAS_ROUNDING && !in->is_date ? (nn_real)given : given;
         if (HAS_WORDS && in->slots)
             x = encode_word(in, value, x);
-        else if (HAS_CYCLES && in->kind != NUMBER && in->kind != GAP)
+        else if (HAS_CYCLES && in->kind >= YEAR && in->kind <= DAY)
             x = encode_cycle(in, value, x);
+        else if (HAS_PARTS && in->kind >= MONTH && in->kind <= HOUR)
+            x = encode_number(in, part_of_date(in->kind, value), x);
         else
             x = encode_number(in, value, x);
     }

@@ -5,13 +5,24 @@ Numbers are scaled in float64, and rounded to the network's type before and afte
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partialmethod
 
 import numpy as np
 
 from ...data.column import GAPS, Column
-from ...data.encoding import DAY, YEAR, CategoryEncoder, DateEncoder, Encoding, NumberEncoder, TruthEncoder
+from ...data.encoding import (
+    DAY,
+    PARTS,
+    YEAR,
+    CategoryEncoder,
+    DateEncoder,
+    Encoding,
+    NumberEncoder,
+    TruthEncoder,
+    part,
+)
 from ...data.scaling import Scaling
 from ...data.written import YES_NO
 from ...layers import InputColumn
@@ -230,26 +241,33 @@ class TableInputs:
         trend = _divided(graph, above, encoder.scale or np.inf)
         if encoder.unknown_share:
             trend = graph.add("Where", is_gap, graph.constant(np.nan, np.float64), trend)
-        values = [trend]
+        others, of_known = [], _Float64(graph, known)
         for cycle in encoder.cycles:
-            angle = graph.add("Mul", _PHASES[cycle](graph, known), graph.constant(2 * np.pi, np.float64))
-            waves = _sine_and_cosine(graph, angle)
-            values += [graph.add("Where", is_gap, graph.constant(0, np.float64), wave) for wave in waves]
+            turns = _TURNS[cycle](of_known)
+            others += _sine_and_cosine(graph, ((turns - turns.floor()) * (2 * np.pi)).name)
+        for name in encoder.parts:
+            shift, scale = PARTS[name]
+            others.append(((part(of_known, name, _Float64.floor) - shift) / scale).name)
+        values = [trend, *(graph.add("Where", is_gap, graph.constant(0, np.float64), value) for value in others)]
         return [graph.cast(value, graph.dtype) for value in values]
 
 
-def _phase(period: float) -> Callable[[Graph, str], str]:
-    """Return the function that tells where in its period a number is, from 0 to below 1."""
+@dataclass(frozen=True)
+class _Float64:
+    """A value of a graph, float64, with which a formula computes as with an array."""
 
-    def phase(graph: Graph, x: str) -> str:
-        turns = _divided(graph, x, period)
-        return graph.add("Sub", turns, graph.add("Floor", turns))
+    graph: Graph
+    name: str
 
-    return phase
+    def floor(self) -> _Float64:
+        return _Float64(self.graph, self.graph.add("Floor", self.name))
+
+    def _with(self, other: _Float64 | float, op: str) -> _Float64:
+        other = other.name if isinstance(other, _Float64) else self.graph.constant(other, np.float64)
+        return _Float64(self.graph, self.graph.add(op, self.name, other))
+
+    __add__, __sub__ = partialmethod(_with, op="Add"), partialmethod(_with, op="Sub")
+    __mul__, __truediv__ = partialmethod(_with, op="Mul"), partialmethod(_with, op="Div")
 
 
-def _phase_of_week(graph: Graph, seconds: str) -> str:
-    return _phase(7.0)(graph, graph.add("Floor", _divided(graph, seconds, DAY)))
-
-
-_PHASES = {"year": _phase(YEAR), "week": _phase_of_week, "day": _phase(DAY)}
+_TURNS = {"year": lambda x: x / YEAR, "week": lambda x: (x / DAY).floor() / 7, "day": lambda x: x / DAY}
