@@ -69,7 +69,7 @@ def resolve(
 
 
 class Device(NamedTuple):
-    """What an engine computes on alone: arguments of `create`. threads: of the processor; gpus: one or none."""
+    """The device of an engine that computes alone: arguments of `create`. threads: of the processor; gpus: 0 or 1."""
 
     threads: int | None = None
     gpus: tuple[int, ...] = ()

@@ -19,7 +19,7 @@ from ..core.random import STREAM_SHUFFLE
 from ..core.records import check_rows, counts_of
 from ..utils import NnError, check_threads, default_threads, processor_name
 from .engine import EpochSettings, Pack, PackJob, Progress, TimedStep
-from .member import Turns
+from .member import Turns, check_members
 
 LEAST_ROWS = 256  # of vectors that each thread predicts at a time: copying large weights must pay
 BLOCK_BYTES = 1 << 20  # of activations, in a block of rows that is predicted at a time: they stay in the cache
@@ -273,20 +273,17 @@ class CpuEngine:
                 raise NnError(f"out of memory for a copy of {self.size} parameters; use fewer or smaller layers")
 
     def load(self, x: np.ndarray, y: np.ndarray | None = None, weights: np.ndarray | None = None) -> CpuData:
-        x = np.ascontiguousarray(x)
+        x, y, weights = (None if array is None else np.ascontiguousarray(array) for array in (x, y, weights))
         struct = self.ffi.new("nn_data *")
         if x.dtype.names:
             self._load_records(struct, x)
         else:
             self._load_numbers(struct, x if x.ndim == 2 else x.reshape(len(x), -1))
         if y is not None and y.dtype == np.int32:
-            y = np.ascontiguousarray(y)
             struct.labels = self._pointer(y, (len(x),), dtype=np.int32)
         elif y is not None:
-            y = np.ascontiguousarray(y)
             struct.y = self._pointer(y, (len(x), self.outputs))
         if weights is not None:
-            weights = np.ascontiguousarray(weights)
             struct.weights = self._pointer(weights, (len(x),))
         return CpuData(x, y, weights, struct, len(x))
 
@@ -312,11 +309,9 @@ class CpuEngine:
         return self.ffi.new("nn_progress *", {"row": row, "step": step, "loss": loss})
 
     def epoch(self, data: CpuData, order: np.ndarray, settings: EpochSettings, progress: Progress) -> None:
-        if len(order) and not 0 <= order.min() <= order.max() < data.rows:
-            raise ValueError("row order out of range")
-        rows, training = self._pointer(order, dtype=np.int64), self.ffi.new("nn_training *", self._training(settings))
+        rows, training = self._rows(data, order), self.ffi.new("nn_training *", self._training(settings))
         with self._alone(changes=True) as net:
-            failed = self._call("net_epoch", net, data.struct, rows, len(order), training, progress)
+            failed = self._call("net_epoch", net, data.struct, *rows, training, progress)
         if failed == -1:
             raise NnError(f"out of memory for batches of {settings.batch} rows; use a smaller --batch_number")
         if failed:
@@ -339,19 +334,11 @@ class CpuEngine:
         """Return the steps of each batch since `record`, in the order of time; they fill the batch."""
         if self._profile is None:
             return []
-        count = self._layers
-        layers = range(count)
+        layers = range(self._layers)
         between = [("communication", None), ("update", None)]  # what ranks do, and one alone does not
-        backwards = [(name, layer) for layer in reversed(layers) for name in ("backward", "update")]
-        steps = [
-            ("gather", None),
-            *(("forward", i) for i in layers),
-            ("loss", None),
-            *backwards,
-            *between,
-            between[0],
-            ("end", None),
-        ]
+        steps = [("gather", None), *(("forward", i) for i in layers), ("loss", None)]
+        steps += [(name, i) for i in reversed(layers) for name in ("backward", "update")]
+        steps += [*between, between[0], ("end", None)]
         # layers that need no gradients leave no stamps: they took no time
         times = np.maximum.accumulate(self._stamps[: self._profile.batches], axis=1).tolist()
         return [
@@ -466,9 +453,7 @@ class CpuPack:
 
     def _structs(self, jobs: Sequence[PackJob]):
         """Return the jobs as the core reads them (nn_job in nn.h); the arrays stay the caller's."""
-        members = [job.member for job in jobs]
-        if len(set(members)) < len(jobs) or not all(0 <= member < self.count for member in members):
-            raise ValueError(f"jobs of members {members}: expected each of {self.count} at most once")
+        check_members([job.member for job in jobs], self.count)
         structs = self._engine.ffi.new("nn_job[]", len(jobs))
         for struct, job in zip(structs, jobs, strict=True):
             struct.member, struct.data = job.member, job.data.struct

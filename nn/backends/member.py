@@ -17,6 +17,12 @@ def check_vector(engine: Engine, vector: np.ndarray) -> None:
         raise ValueError(f"expected {engine.dtype} {(engine.size,)}, got {vector.dtype} {vector.shape}")
 
 
+def check_members(members: Sequence[int], count: int) -> None:
+    """Raise ValueError for jobs of members that a pack of `count` has not, or of one member twice."""
+    if len(set(members)) < len(members) or not all(0 <= member < count for member in members):
+        raise ValueError(f"jobs of members {members}: expected each of {count} at most once")
+
+
 class Turns:
     """Networks that take turns on one engine; the interface is Pack in engine.py. Their vectors wait on the host."""
 

@@ -5,6 +5,7 @@ import importlib.util
 import logging
 import subprocess
 import sys
+from types import SimpleNamespace
 
 import cffi
 import pytest
@@ -73,21 +74,22 @@ def test_a_cupy_that_cannot_be_loaded_is_told(monkeypatch):
     assert str(caught.value).endswith(CUDA13)
 
 
-@pytest.mark.parametrize("library, words", [("cudnn", '"nvidia-cudnn-cu13>=9", or'), ("cublas", "nvidia-cublas, or")])
+@pytest.mark.parametrize(
+    "library, words",
+    [
+        ("cudnn", '"nvidia-cudnn-cu13>=9", or use --backend cuda'), ("cublas", "nvidia-cublas, or use --backend omp"),
+        ("nccl", "nvidia-nccl-cu13, or use one GPU"),
+    ],
+)  # fmt: skip
 def test_a_library_that_is_missing_is_told(library, words, monkeypatch):
     module = importlib.import_module(f"nn.backends.cuda.{library}")
 
-    class Runtime:
-        class cuda:
-            class runtime:
-                @staticmethod
-                def runtimeGetVersion():
-                    return 13000
+    version = SimpleNamespace(runtimeGetVersion=lambda: 13000)
 
     def refuse(self, path, *flags):
         raise OSError(path)
 
-    monkeypatch.setattr(device, "cupy", lambda: Runtime)
+    monkeypatch.setattr(device, "cupy", lambda: SimpleNamespace(cuda=SimpleNamespace(runtime=version)))
     monkeypatch.setattr(cffi.FFI, "dlopen", refuse)
     with pytest.raises(UsageError, match=f"is not installed; pip install {words}"):
         module.library.__wrapped__()

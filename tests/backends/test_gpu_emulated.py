@@ -7,9 +7,10 @@ import numpy as np
 import pytest
 from support.distances import relative_distance
 from support.emulated_gpu import can_emulate, emulated_gpu
+from support.epochs import settings
 from support.moved_images import moved_images
 from support.networks import StopsAfter, fill, network
-from support.pack_members import Members, settings
+from support.pack_members import Members
 
 import nn
 from nn.backends.cuda import abi, device, epoch, small
@@ -136,31 +137,16 @@ def test_networks_that_no_block_computes_take_turns(gpu):
 def test_vectors_of_a_member_are_its_own(gpu):
     members = prepared()
     engine, pack = members.engine, members.engine.pack(3, 10)
-    pack.set(1, "parameters", members.start(1))
-    pack.keep(1)
-    pack.set(1, "parameters", members.start(2))
-    assert np.array_equal(pack.get(1, "kept"), members.start(1))
-    assert np.array_equal(pack.get(1, "parameters"), members.start(2))
-    assert not pack.get(0, "kept").any() and not pack.get(2, "moment1").any()
-    assert pack.bytes() - engine.bytes() == 3 * 3 * 4 * packs.whole_lines(engine.size)
+    members.check_vectors(pack)
+    assert pack.bytes() - engine.bytes() == 3 * 4 * 4 * packs.whole_lines(engine.size)
     for wrong in (np.zeros(3, np.float32), np.zeros(engine.size)):
         with pytest.raises(ValueError, match="expected float32"):
             pack.set(0, "parameters", wrong)
 
 
-@pytest.mark.parametrize("members", [[0, 0], [-1], [3]])
-def test_jobs_of_no_member_or_of_one_member_twice_are_refused(members, gpu):
-    some = prepared()
-    jobs = [replace(some.jobs()[0], member=member) for member in members]
-    for call in (some.pack().epoch, some.pack().predict):
-        with pytest.raises(ValueError, match="jobs of members"):
-            call(jobs)
-
-
-def test_rows_out_of_range_are_refused(gpu):
+def test_jobs_of_other_members_or_rows_are_refused(gpu):
     members = prepared()
-    with pytest.raises(ValueError, match="out of range"):
-        members.pack().epoch([replace(members.jobs()[0], rows=np.array([ROWS]))])
+    members.check_refusals(members.pack(), ROWS)
 
 
 @pytest.mark.parametrize("counts", [[1, 2], [447, 448, 449], [1000, 3]])
@@ -279,20 +265,21 @@ def test_networks_on_several_gpus_have_the_bits_of_one(how, gpu, tmp_path):
     assert used <= {(0,), (1,), (2,)} and (len(used) == 3 or how in ("layers", "numbers", "fewer than GPUs"))
 
 
-def test_a_gpu_that_fails_ends_the_training_of_all(gpu, monkeypatch):
+def test_a_gpu_that_fails_ends_the_training_of_all_and_it_can_be_done_again(gpu, monkeypatch):
     gpu.cuda.runtime.getDeviceCount = lambda: 2
     x = np.random.default_rng(0).normal(size=(90, 6)).astype(np.float32)
     ds = nn.Dataset(x, (x[:, 0] > 0).astype(np.int32), "binary", ["a", "b"])
-    usual = CudaPack.epoch
+    net, usual = nn.Network("6,9,1", "binary", backend="cuda", gpus=2), CudaPack.epoch
 
     def fails(self, jobs):
         if self._engine.device == 1:
             raise NnError("this GPU is no more")
         usual(self, jobs)
 
-    monkeypatch.setattr(CudaPack, "epoch", fails)
-    with pytest.raises(NnError, match="this GPU is no more"):
-        nn.train(nn.Network("6,9,1", "binary", backend="cuda", gpus=2), ds, epochs=2, networks=4)
+    with monkeypatch.context() as patch, pytest.raises(NnError, match="this GPU is no more"):
+        patch.setattr(CudaPack, "epoch", fails)
+        nn.train(net, ds, epochs=2, networks=4)
+    assert nn.train(net, ds, epochs=2, networks=4)["networks"] == 4
 
 
 @pytest.mark.parametrize(("augment", "raw"), [("shift", False), ("both", True)])

@@ -102,13 +102,13 @@ class Library:
                                             "dense_backward_input, dense_backward_parameters"]),
         ("16x8x8,conv16k3,maxpool2,1", None, [
             "conv16k3: forward winograd_kernels, winograd_forward; backward winograd_backward_parameters",
-            "maxpool2: backward maxpool_backward",
+            "maxpool2: backward pool_backward",
             "1: forward last_layer; backward narrow_backward_parameters"]),
         ("8x60x60,conv70k3,conv2k5,avgpool2s1,1", Library(), [
             "conv70k3: forward conv_forward; backward direct_backward_parameters",
             "conv2k5: forward cuDNN convolution, output_finish; backward cuDNN convolution, "
             "conv_backward_parameters, input_finish",
-            "avgpool2s1: forward cuDNN pooling; backward avgpool_backward",
+            "avgpool2s1: forward cuDNN pooling; backward pool_backward",
             "1: forward last_layer; backward narrow_backward_parameters"]),
     ],
 )  # fmt: skip

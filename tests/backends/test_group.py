@@ -64,10 +64,8 @@ def test_the_weight_of_a_batch_is_summed_over_members():
     expected = [weights[order[first : first + 8]].sum() for first in (0, 8, 16)]
     assert epoch.batch_weights(None, order, 8, ALONE) is None
     assert epoch.batch_weights(weights, order, 8, ALONE).tolist() == expected
-    ranks = group.thread_groups(3)
-    with ThreadPoolExecutor(3) as threads:
-        for sums in threads.map(lambda rank: epoch.batch_weights(weights, order, 8, rank), ranks):
-            assert sums.tolist() == expected
+    for sums in on_threads(3, lambda rank: epoch.batch_weights(weights, order, 8, rank)):
+        assert sums.tolist() == expected
     assert epoch.batch_weights(weights, order[:16], 8, ALONE).tolist() == expected[:2]
 
 
@@ -98,7 +96,9 @@ def positions(built, name):
 @pytest.mark.parametrize("kind", ["train", "gradients"])
 @pytest.mark.parametrize("spec", [ALL_LAYERS, GIANT, SOLAR_CNN, "30,60,10,1", "30,1"])
 def test_every_gradient_is_sent_once_and_waited_for(spec, kind):
+    """In large buckets, but for the last one."""
     built, layers = program(spec, kind=kind)
+    assert all(4 * values >= BUCKET_BYTES for _, values in built.sent[:-1])
     sent = sum(values for _, values in built.sent)
     learners = [layer.parameters for layer in layers if layer.parameters]
     assert sent == built.sum_values == sum(-(-size // LINE) * LINE for size in learners)
@@ -106,12 +106,6 @@ def test_every_gradient_is_sent_once_and_waited_for(spec, kind):
     together, updates = positions(built, "communication"), positions(built, "update")
     assert len(together) == len(built.sent) + 1  # and the wait
     assert together[-1] + 1 == updates[0] == len(built.phases) - 1
-
-
-@pytest.mark.parametrize("spec", [ALL_LAYERS, GIANT, SOLAR_CNN])
-def test_buckets_are_large_but_for_the_last_one(spec):
-    built, _ = program(spec)
-    assert all(4 * values >= BUCKET_BYTES for _, values in built.sent[:-1])
 
 
 @pytest.mark.parametrize("spec", [ALL_LAYERS, GIANT, SOLAR_CNN])
@@ -164,22 +158,16 @@ def test_a_program_that_nobody_shares_is_as_before():
 
 
 def on_threads(size, call):
-    """call(rank_group) on a thread for each member: what they return, or the errors."""
-    results = [None] * size
+    """call(rank_group) on a thread for each member: what they return, or the errors of wrong use."""
 
     def run(rank_group):
         try:
-            results[rank_group.rank] = call(rank_group)
-        except Exception as error:
-            results[rank_group.rank] = error
+            return call(rank_group)
+        except UsageError as error:
+            return str(error)
 
-    threads = [threading.Thread(target=run, args=(rank_group,)) for rank_group in group.thread_groups(size)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join(30)
-        assert not thread.is_alive()
-    return results
+    with ThreadPoolExecutor(size) as threads:
+        return list(threads.map(run, group.thread_groups(size), timeout=30))
 
 
 def test_threads_gather_in_order_again_and_again():
@@ -318,31 +306,18 @@ def test_more_gpus_than_rows_are_refused(fake):
 
 def devices(hosts, there, gpus=()):
     """The GPU of each rank, or its error: hosts, their names by rank; there: what each rank sees, by number."""
-    ranks = group.thread_groups(len(hosts))
+    seen = threading.local()
 
     def choose(rank_group):
         rank_group.local_rank = hosts[: rank_group.rank].count(hosts[rank_group.rank])
         seen.there, seen.host = there[rank_group.rank], hosts[rank_group.rank]
         return group._device_of_rank(gpus, rank_group)
 
-    seen, results = threading.local(), [None] * len(hosts)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("nn.backends.cuda.device.device_count", lambda: len(seen.there))
         patch.setattr("nn.backends.cuda.device.address_of", lambda number: seen.there[number])
         patch.setattr("platform.node", lambda: seen.host)
-
-        def run(rank_group):
-            try:
-                results[rank_group.rank] = choose(rank_group)
-            except UsageError as error:
-                results[rank_group.rank] = str(error)
-
-        threads = [threading.Thread(target=run, args=(rank_group,)) for rank_group in ranks]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join(30)
-    return results
+        return on_threads(len(hosts), choose)
 
 
 def test_ranks_take_the_gpus_of_their_host_in_turn():
@@ -382,23 +357,6 @@ def test_a_plan_names_gpus_and_results_count_them(tmp_path):
 
 
 # ---- NCCL
-
-
-def test_nccl_that_is_missing_is_told(monkeypatch):
-    import cffi
-
-    class Cupy:
-        class cuda:
-            class runtime:
-                runtimeGetVersion = staticmethod(lambda: 13000)
-
-    def refuse(self, path, *flags):
-        raise OSError(path)
-
-    monkeypatch.setattr(device, "cupy", lambda: Cupy)
-    monkeypatch.setattr(cffi.FFI, "dlopen", refuse)
-    with pytest.raises(UsageError, match="NCCL is not installed; pip install nvidia-nccl-cu13, or use one GPU"):
-        nccl.library.__wrapped__()
 
 
 def test_members_that_do_not_come_are_not_waited_for_longer_than_allowed(monkeypatch):

@@ -7,8 +7,9 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from support.epochs import settings
 from support.networks import BACKENDS, KINDS, fill, network
-from support.pack_members import Members, settings
+from support.pack_members import Members
 
 from nn.backends.cpu import CpuPack
 from nn.backends.member import Turns
@@ -57,15 +58,9 @@ def test_bits_do_not_depend_on_threads(threads):
 @pytest.mark.parametrize("backend", BACKENDS)
 def test_an_engine_makes_a_pack_whose_members_begin_with_zeros_and_keep_parameters(backend):
     members = members_of("4,5,2", backend, threads=1)
-    before, pack = members.engine.get("parameters"), members.engine.pack(3, ROWS)
+    pack = members.engine.pack(3, ROWS)
     assert isinstance(pack, CpuPack) and pack.count == 3
-    assert not pack.get(2, "parameters").any() and not pack.get(2, "moment2").any()
-    pack.set(1, "parameters", members.start(1))
-    pack.keep(1)
-    pack.set(1, "parameters", members.start(2))
-    assert np.array_equal(pack.get(1, "kept"), members.start(1))
-    assert np.array_equal(pack.get(1, "parameters"), members.start(2))
-    assert not pack.get(0, "kept").any() and np.array_equal(members.engine.get("parameters"), before)
+    members.check_vectors(pack)
 
 
 def test_members_take_turns_where_a_network_alone_gains_more_threads():
@@ -117,19 +112,9 @@ def test_memory_is_that_of_the_members_and_of_a_network_a_thread():
     assert few.bytes() - before < 1.3 * vector
 
 
-@pytest.mark.parametrize("members", [[0, 0], [-1], [3]])
-def test_jobs_of_no_member_or_of_one_member_twice_are_refused(members):
-    some = members_of("4,5,2", "seq")
-    jobs = [replace(some.jobs()[0], member=member) for member in members]
-    for call in (CpuPack(some.engine, 3).epoch, CpuPack(some.engine, 3).predict):
-        with pytest.raises(ValueError, match="jobs of members"):
-            call(jobs)
-
-
-def test_rows_out_of_range_are_refused():
+def test_jobs_of_other_members_or_rows_are_refused():
     members = members_of("4,5,2", "seq")
-    with pytest.raises(ValueError, match="out of range"):
-        CpuPack(members.engine, 1).epoch([replace(members.jobs()[0], rows=np.array([ROWS]))])
+    members.check_refusals(CpuPack(members.engine, 3), ROWS)
 
 
 @pytest.mark.timing

@@ -28,6 +28,12 @@ def regression_data(inputs, outputs, rows, seed):
     return nn.Dataset(x=x, y=y.astype(np.float32), task="regression")
 
 
+def normal_data(shape, outputs, rows, seed):
+    rng = np.random.default_rng(seed)
+    x, y = rng.normal(size=(rows, *shape)), rng.normal(size=(rows, outputs))
+    return nn.Dataset(x=x.astype(np.float32), y=y.astype(np.float32), task="regression")
+
+
 def binary_data(inputs, rows, seed):
     rng = np.random.default_rng(seed)
     x = rng.normal(size=(rows, inputs)).astype(np.float32)
@@ -35,20 +41,42 @@ def binary_data(inputs, rows, seed):
     return nn.Dataset(x=x, y=y, task="binary", classes=["0", "1"])
 
 
+def trained(spec, ds, backend="omp", threads=1, dtype="float32", **settings):
+    """(network, what train returns)"""
+    net = nn.Network(spec, ds.task, backend=backend, dtype=dtype, threads=threads)
+    return net, nn.train(net, ds, **settings)
+
+
+def parameters(*arguments, **settings):
+    return flattened(trained(*arguments, **settings)[0].parameters())
+
+
+def with_the_same_bits(spec, ds, counts, **settings):
+    """The parameters that training ends with on any of these numbers of threads; losses and predictions are compared,
+    too."""
+    ends = []
+    for threads in counts:
+        net, told = trained(spec, ds, threads=threads, **settings)
+        ends.append((flattened(net.parameters()), told["loss"], told.get("val_loss"), net.predict(ds.x)))
+    for end in ends[1:]:
+        np.testing.assert_equal(end, ends[0])
+    return ends[0][0]
+
+
+def threads_for(rows, spec, counts, **options):
+    nets = (nn.Network(spec, "regression", backend="omp", threads=threads, **options) for threads in counts)
+    return [net.engine.threads_for(rows) for net in nets]
+
+
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 @pytest.mark.parametrize("optimizer", OPTIMIZERS)
 def test_omp_gives_the_same_bits_for_any_thread_count(dtype, optimizer):
     if not extension("omp")[1].nn_has_openmp():
         pytest.skip("built without OpenMP: there is one thread only")
-    ds = regression_data(50, 3, 500, seed=1)
-    results = []
-    for threads in (1, 2, 3, 4, 8):
-        net = nn.Network(WIDE, "regression", backend="omp", dtype=dtype, threads=threads)
-        assert net.engine.threads_for(200) == threads, "this network should be worth that many threads"
-        result = nn.train(net, ds, epochs=2, batch_number=200, optimizer=optimizer)
-        results.append((flattened(net.parameters()).tobytes(), result["loss"], result["val_loss"],
-                        net.predict(ds.x).tobytes()))  # fmt: skip
-    assert all(other == results[0] for other in results[1:])
+    counts = [1, 2, 3, 4, 8]
+    assert threads_for(200, WIDE, counts, dtype=dtype) == counts, "this network should be worth that many threads"
+    ds, how = regression_data(50, 3, 500, seed=1), {"epochs": 2, "batch_number": 200, "optimizer": optimizer}
+    with_the_same_bits(WIDE, ds, counts, dtype=dtype, **how)
 
 
 @pytest.mark.parametrize("rows", [5300, 4150])
@@ -56,58 +84,36 @@ def test_omp_gives_the_same_bits_for_any_thread_count(dtype, optimizer):
 def test_a_large_batch_of_a_small_network_has_the_same_bits_for_any_thread_count(spec, rows):
     """It is trained in parts, as many as its rows ask for, and the shorter last batch in fewer, or as a whole."""
     ds = binary_data(int(spec.split(",")[0]), rows, seed=1)
-    ends = []
-    for threads in (1, 2, 3, 8):
-        net = nn.Network(spec, "binary", backend="omp", dtype="float64", threads=threads)
-        result = nn.train(net, ds, epochs=1, batch_number=4000, optimizer="adam", holdout=0.0)
-        ends.append((flattened(net.parameters()).tobytes(), result["loss"], net.predict(ds.x).tobytes()))
-    assert all(end == ends[0] for end in ends[1:])
-    seq = nn.Network(spec, "binary", backend="seq", dtype="float64")
-    nn.train(seq, ds, epochs=1, batch_number=4000, optimizer="adam", holdout=0.0)
-    assert relative_distance(flattened(net.parameters()), flattened(seq.parameters())) < 1e-9
+    how = {"dtype": "float64", "epochs": 1, "batch_number": 4000, "optimizer": "adam", "holdout": 0.0}
+    end = with_the_same_bits(spec, ds, (1, 2, 3, 8), **how)
+    assert relative_distance(end, parameters(spec, ds, "seq", **how)) < 1e-9
 
 
 @pytest.mark.parametrize("batch", [500, 1500])
 @pytest.mark.parametrize("optimizer", OPTIMIZERS)
-@pytest.mark.parametrize("spec", ["330,240:tanh,270,1", "270,260:softplus,250:sigmoid,33"])
-def test_large_products_have_the_same_bits_for_any_thread_count(spec, optimizer, batch):
+@pytest.mark.parametrize(("spec", "outputs"), [("330,240:tanh,270,1", 1), ("270,260:softplus,250:sigmoid,33", 33)])
+def test_large_products_have_the_same_bits_for_any_thread_count(spec, outputs, optimizer, batch):
     """Those of the matrix unit, where there is one: of all three passes, with steps in the product and without."""
-    rng = np.random.default_rng(3)
-    net = nn.Network(spec, "regression")
-    x = rng.normal(size=(1300, net.inputs)).astype(np.float32)
-    ds = nn.Dataset(x=x, y=rng.normal(size=(1300, net.outputs)).astype(np.float32), task="regression")
-    ends = {}
-    for backend, threads in (("omp", 1), ("omp", 2), ("omp", 5), ("seq", 1)):
-        net = nn.Network(spec, "regression", backend=backend, threads=threads)
-        nn.train(net, ds, epochs=1, batch_number=batch, optimizer=optimizer, learning_rate=1e-3)
-        ends[backend, threads] = flattened(net.parameters())
-    for threads in (2, 5):
-        np.testing.assert_array_equal(ends["omp", threads], ends["omp", 1])
-    assert relative_distance(ends["omp", 1], ends["seq", 1]) < 1e-5
+    ds = normal_data((int(spec.split(",")[0]),), outputs, 1300, 3)
+    how = {"epochs": 1, "batch_number": batch, "optimizer": optimizer, "learning_rate": 1e-3}
+    end = with_the_same_bits(spec, ds, (1, 2, 5), **how)
+    assert relative_distance(end, parameters(spec, ds, "seq", **how)) < 1e-5
 
 
 @pytest.mark.parametrize("optimizer", OPTIMIZERS)
 @pytest.mark.parametrize(
-    ("spec", "counts"),
+    ("spec", "shape", "outputs", "used"),
     [
-        ("1x28x28,conv4k2same,conv4k2same,maxpool4,128,10", [1, 2, 3, 4]),
-        ("200,200,200,1", [1, 1, 1, 4]),
-        ("400,400,400,1", [1, 2, 3, 4]),
+        ("1x28x28,conv4k2same,conv4k2same,maxpool4,128,10", (1, 28, 28), 10, [1, 2, 3, 4]),
+        ("200,200,200,1", (200,), 1, [1, 1, 1, 4]),
+        ("400,400,400,1", (400,), 1, [1, 2, 3, 4]),
     ],
 )
-def test_small_batches_have_the_same_bits_for_any_thread_count(spec, counts, optimizer):
+def test_small_batches_have_the_same_bits_for_any_thread_count(spec, shape, outputs, used, optimizer):
     """Layers are then parted by columns, if they are wide, or not counted as work for another thread."""
-    rng = np.random.default_rng(2)
-    net = nn.Network(spec, "regression")
-    x = rng.normal(size=(190, net.inputs)).astype(np.float32)
-    ds = nn.Dataset(x=x, y=rng.normal(size=(190, net.outputs)), task="regression")
-    ends = []
-    for threads, used in zip((1, 2, 3, 4), counts, strict=True):
-        net = nn.Network(spec, "regression", backend="omp", threads=threads)
-        assert net.engine.threads_for(32) == used
-        nn.train(net, ds, epochs=2, batch_number=32, optimizer=optimizer)
-        ends.append(flattened(net.parameters()).tobytes())
-    assert all(end == ends[0] for end in ends[1:])
+    assert threads_for(32, spec, (1, 2, 3, 4)) == used
+    ds = normal_data(shape, outputs, 190, 2)
+    with_the_same_bits(spec, ds, (1, 2, 3, 4), epochs=2, batch_number=32, optimizer=optimizer)
 
 
 def test_an_image_is_not_shared_by_threads_while_rows_are_fewer():
@@ -175,12 +181,9 @@ def test_one_batch_has_the_gradients_of_seq(spec, dtype, tolerance):
     ["30,60,10,1", "12,9:tanh,1", "20,40,1", "30,60:sigmoid,10:sigmoid,1", "20,50:sigmoid,1", "9,1027:softplus,1"],
 )
 def test_three_epochs_of_float64_end_where_seq_ends(spec, optimizer):
-    ends = []
-    for backend in ("omp", "seq"):
-        net = nn.Network(spec, "binary", backend=backend, dtype="float64")
-        nn.train(net, binary_data(net.inputs, 2000, 3), epochs=3, optimizer=optimizer, momentum=0.0)
-        ends.append(flattened(net.parameters()))
-    assert relative_distance(*ends) < 1e-9
+    ds = binary_data(int(spec.split(",")[0]), 2000, 3)
+    how = {"threads": None, "dtype": "float64", "epochs": 3, "optimizer": optimizer, "momentum": 0.0}
+    assert relative_distance(*(parameters(spec, ds, backend, **how) for backend in ("omp", "seq"))) < 1e-9
 
 
 @pytest.mark.parametrize("optimizer", OPTIMIZERS)

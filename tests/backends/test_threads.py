@@ -12,13 +12,13 @@ import pytest
 from support.command_line import environment
 from support.effort import EFFORT
 from support.networks import BACKENDS
+from support.threads import check, check_beside_a_training, in_threads, two_classes
 
 import nn
 from nn import backends
 from nn.backends.cuda import device
 from nn.nn import Network
 from nn.utils import UsageError
-from nn.watch.callbacks import Callback
 
 THREADS = 8
 LAYERS = [
@@ -30,37 +30,11 @@ LAYERS = [
 ]
 
 
-def in_threads(call, items) -> list:
-    """Return the call's result for each item, each in a thread of its own; all begin at the same time."""
-    begin = threading.Barrier(len(items))
-
-    def one(item):
-        begin.wait()
-        return call(item)
-
-    with ThreadPoolExecutor(len(items)) as pool:
-        return list(pool.map(one, items))
-
-
 def rows_for(net, seed: int = 0, most: int = 400) -> list[np.ndarray]:
     """Rows for each thread, of counts that differ."""
     rng, shape = np.random.default_rng(seed), net.schema.inputs
     shape = shape if isinstance(shape, tuple) else (shape,)
     return [rng.normal(size=(1 + most * k // THREADS, *shape)).astype(net.dtype) for k in range(THREADS)]
-
-
-def check(call, items, rounds: int = 20 * EFFORT) -> None:
-    """Compare what threads get at the same time with what one gets, one item after the other."""
-    expected = [call(item) for item in items]
-    for _ in range(rounds):
-        for own, wanted in zip(in_threads(call, items), expected, strict=True):
-            np.testing.assert_equal(own, wanted)
-
-
-def two_classes(rows: int, inputs: int = 12, task: str = "binary") -> nn.Dataset:
-    x = np.random.default_rng(1).normal(size=(rows, inputs)).astype(np.float32)
-    y = (x[:, 0] * x[:, 1] > 0).astype(int)
-    return nn.Dataset(x, y, task, ["0", "1"])
 
 
 # ---------------------------------------------------------------- predictions beside predictions
@@ -116,41 +90,13 @@ def test_threads_that_need_the_engine_first_share_one(monkeypatch):
 # ---------------------------------------------------------------- predictions beside what changes parameters
 
 
-class States(Callback):
-    """What a network predicts at the end of each epoch, and before the first."""
-
-    def __init__(self, net, x):
-        self.predicted = lambda: net.predict(x).tobytes()
-        self.seen = [self.predicted()]
-
-    def epoch(self, *_) -> None:
-        self.seen.append(self.predicted())
-
-
 @pytest.mark.parametrize("settings", [{}, {"validation": 0.2, "patience": 2, "learning_rate": 0.05}])
 @pytest.mark.parametrize("backend", BACKENDS)
 def test_a_prediction_beside_a_training_sees_an_epochs_end_and_changes_nothing(backend, settings):
-    ds = two_classes(2000 if backend == "omp" else 500)
-    x, ends = ds.x[:100], []
-    for beside in (0, 4):
-        net = Network("12,60,60,1", "binary", backend=backend, threads=2, seed=3)
-        states, found, is_over = States(net, x), set(), threading.Event()
+    def make():
+        return Network("12,60,60,1", "binary", backend=backend, threads=2, seed=3)
 
-        def watch(states=states, found=found, is_over=is_over):
-            while not is_over.is_set():
-                found.add(states.predicted())
-
-        with ThreadPoolExecutor(max(1, beside)) as pool:
-            watching = [pool.submit(watch) for _ in range(beside)]
-            try:
-                nn.train(net, ds, epochs=6, scaling="none", callback=states, **settings)
-            finally:
-                is_over.set()
-            for one in watching:
-                one.result()
-        assert found <= {*states.seen, states.predicted()}
-        ends.append((net.vector.tobytes(), states.seen, net.history))
-    assert ends[0] == ends[1]
+    check_beside_a_training(make, 2000 if backend == "omp" else 500, 4, epochs=6, **settings)
 
 
 @pytest.mark.parametrize("backend", BACKENDS)
@@ -213,7 +159,6 @@ FORK = """
 import multiprocessing, os, signal, sys, threading, time
 import numpy as np
 import nn
-from nn.watch.callbacks import Callback
 
 x = np.random.default_rng(0).normal(size=(2000, 64)).astype(np.float32)
 ds = nn.Dataset(x, (x[:, 0] > 0).astype(int), "binary", ["0", "1"])

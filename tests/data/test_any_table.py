@@ -20,8 +20,14 @@ def trained(folder) -> None:
     train_on_people(folder)
 
 
-def test_a_training_says_a_line_for_each_kind_and_what_it_left_out(folder):
+@pytest.fixture
+def folder(folder):
+    """The current folder, with people.csv."""
     (folder / "people.csv").write_text(as_csv(people()))
+    return folder
+
+
+def test_a_training_says_a_line_for_each_kind_and_what_it_left_out(folder):
     done = succeed("--train", "--dataset", "people.csv", "--model", "m.bin", "--epochs", 1, "--json")
     assert done.json["columns"] == {
         "age": "number", "land": "category", "member": "yes/no", "day": "date", "town": "category",
@@ -74,7 +80,6 @@ def test_the_cures_that_a_message_tells_work_as_they_stand(names, tmp_path):
 
 
 def test_flags_overrule_what_the_fields_look_like(folder):
-    (folder / "people.csv").write_text(as_csv(people()))
     flags = ("--categories", "age,member", "--drop", "day", "--numbers", "0", "--id", "name")
     result = succeed(*ONE, "--dataset", "people.csv", "--model", "m.bin", "--epochs", 1, "--json", *flags).json
     assert result["columns"] == {
@@ -129,7 +134,6 @@ def test_a_column_that_gives_the_target_away_gets_a_remark(folder):
 
 
 def test_layers_count_the_columns_that_are_kept(folder):
-    (folder / "people.csv").write_text(as_csv(people()))
     common = (*ONE, "--dataset", "people.csv", "--model", "m.bin", "--epochs", 1)
     for spec in ("5,8,1", "auto,8,1"):
         succeed(*common, "--layers", spec)
@@ -139,7 +143,6 @@ def test_layers_count_the_columns_that_are_kept(folder):
 
 
 def test_a_stopped_training_goes_on_to_the_same_bytes(folder):
-    (folder / "people.csv").write_text(as_csv(people()))
     ds = nn.load("people.csv")
 
     def trained(**flags):
@@ -153,7 +156,6 @@ def test_a_stopped_training_goes_on_to_the_same_bytes(folder):
 
 
 def test_the_layers_of_such_a_network_are_timed(folder):
-    (folder / "people.csv").write_text(as_csv(people()))
     train = (*ONE, "--dataset", "people.csv", "--model", "m.bin", "--json")
     result = succeed(*train, "--profile", "--trace", "t.json").json
     layers = result["profile"]["layers"]
@@ -181,7 +183,6 @@ def test_a_table_of_numbers_keeps_format_1(folder):
 
 
 def test_the_original_format_and_the_reference_know_numbers_only(folder):
-    (folder / "people.csv").write_text(as_csv(people()))
     flags = ("--train", "--dataset", "people.csv", "--layers", "auto,4,1:sigmoid", "--activation", "sigmoid")
     failed = run(*flags, "--model", "m.m")
     assert failed.code == 2 and ".m file knows numbers" in failed.err

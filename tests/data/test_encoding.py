@@ -4,6 +4,7 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
+from support.tables import texts
 
 from nn.data.column import Column
 from nn.data.dataset import TableRows
@@ -35,8 +36,7 @@ def columns_of(**columns) -> list[Column]:
 
 def _column_of(values) -> Column:
     if isinstance(values, list) and any(isinstance(value, str) for value in values):
-        words = list(dict.fromkeys(value for value in values if value is not None))
-        return Column("text", np.array([words.index(v) if v is not None else -1 for v in values], np.int32), words)
+        return texts(*values)
     if np.asarray(values).dtype.kind == "M":
         seconds = np.asarray(values).astype("datetime64[s]")
         return Column("date", np.where(np.isnat(seconds), NAN, seconds.astype(np.int64)))

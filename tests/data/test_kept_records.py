@@ -93,25 +93,22 @@ def test_a_training_that_goes_on_uses_the_file_and_the_end_removes_it(folder, ma
     assert encoded == [] and files() == []
 
 
-def cut(data: bytes) -> bytes:
-    return data[:-100]
+DAMAGES = {
+    "cut": lambda data: data[:-100],
+    "changed": lambda data: data[:1000] + bytes([data[1000] ^ 1]) + data[1001:],
+    "of another key": lambda data: data[:-32] + records.hashlib.sha256(data[:-32]).digest(),
+    "empty": lambda data: b"",
+    "longer": lambda data: data + b"\0",
+}
 
 
-def changed(data: bytes) -> bytes:
-    return data[:1000] + bytes([data[1000] ^ 1]) + data[1001:]
-
-
-def of_another_key(data: bytes) -> bytes:
-    return data[:-32] + records.hashlib.sha256(data[:-32]).digest()
-
-
-@pytest.mark.parametrize("damage", [cut, changed, of_another_key, lambda data: b"", lambda data: data + b"\0"])
+@pytest.mark.parametrize("damage", DAMAGES)
 def test_a_file_that_is_not_whole_is_written_anew(folder, mapped, encoded, damage):
     peace = trained().vector
     (path,) = stopped()
     whole = Path(path).read_bytes()
     os.chmod(path, 0o600)
-    Path(path).write_bytes(damage(whole))
+    Path(path).write_bytes(DAMAGES[damage](whole))
     encoded.clear()
     assert stopped(resume="auto") == [path] and Path(path).read_bytes() == whole and encoded == [2000]
     np.testing.assert_array_equal(trained(resume="auto").vector, peace)

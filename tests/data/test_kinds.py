@@ -6,6 +6,7 @@ import time
 import numpy as np
 import pytest
 from support.patterns import patterns
+from support.tables import texts
 
 import nn
 from nn.data import kinds, written
@@ -15,12 +16,6 @@ from nn.data.encoding import ENCODERS, CategoryEncoder, Encoding, NumberEncoder,
 from nn.data.kinds import Kind, in_a_list, kind_of, parse_choices, reason_to_leave_out, split_names
 from nn.data.loading import canonical
 from nn.data.written import Order, WrittenDates, WrittenNumbers
-
-
-def texts(*words: str | None) -> Column:
-    """A column of texts; None: a gap."""
-    known = list(dict.fromkeys(word for word in words if word is not None))
-    return Column("text", np.array([-1 if word is None else known.index(word) for word in words], np.int32), known)
 
 
 def kind(*words: str | None, choice: Kind | None = None) -> Kind:

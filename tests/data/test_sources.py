@@ -495,17 +495,14 @@ def test_every_format_recognises_its_files_and_no_others(samples):
         assert found == [name, *{"JSON lines": ["JSON", "CSV"], "NPZ": ["a zip archive"]}.get(name, [])]
 
 
-@pytest.mark.parametrize("name", ["CSV", "NPY", "JSON lines", "IDX", "CIFAR-10 binary"])
-def test_packed_files_are_recognised_by_what_is_in_them(samples, name, tmp_path):
-    (tmp_path / "b.gz").write_bytes(gzip.compress(Path(samples[name]).read_bytes()))
-    assert formats.recognise(str(tmp_path / "b.gz"))[0].name == name
-
-
-@pytest.mark.parametrize("name", ["NPZ", "Parquet", "Arrow", "ORC", "SQLite"])
-def test_packed_files_of_other_formats_are_to_be_unpacked(samples, name, tmp_path):
-    (tmp_path / "b.gz").write_bytes(gzip.compress(Path(samples[name]).read_bytes()))
-    told = failure(lambda: formats.recognise(str(tmp_path / "b.gz")))
-    assert f"a gzipped {name} file, expected the {name} file itself; unpack it with gunzip" in told
+def test_packed_files_are_recognised_by_what_is_in_them_or_to_be_unpacked(samples, tmp_path):
+    for name in samples.keys() - {"folder of class folders"}:
+        (tmp_path / "b.gz").write_bytes(gzip.compress(Path(samples[name]).read_bytes()))
+        if name in ("CSV", "NPY", "JSON lines", "IDX", "CIFAR-10 binary"):
+            assert formats.recognise(str(tmp_path / "b.gz"))[0].name == name
+        else:
+            told = failure(lambda: formats.recognise(str(tmp_path / "b.gz")))
+            assert f"a gzipped {name} file, expected the {name} file itself; unpack it with gunzip" in told
 
 
 def test_the_message_for_an_unknown_file_lists_every_format_of_files(tmp_path):

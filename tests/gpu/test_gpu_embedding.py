@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 from support.distances import relative_distance
+from support.epochs import ended, settings
 
 from nn.backends.cuda import engine as cuda
-from nn.backends.engine import EpochSettings
 from nn.core.records import record_type, values_of
 from nn.layers import InputColumn
 from nn.nn import Network
@@ -69,25 +69,11 @@ def reals(records, dtype):
     return np.stack(list(values_of(records)), 1).astype(dtype)
 
 
-def settings(optimizer="adam", batch=64):
-    momentum = 0.9 if optimizer == "sgd" else 0.0
-    return EpochSettings(
-        optimizer=optimizer, batch=batch, rates=list(np.linspace(0.02, 0.005, 9)), momentum=momentum,
-        weight_decay=0.01, seed=3,
-    )  # fmt: skip
-
-
-def trained(net, data, rows, optimizer="adam", batch=64, epochs=1):
-    """(parameters, first moments, losses) after some epochs, each in an order of its own."""
-    engine, losses, step = net.engine, [], 0
-    for moment in ("moment1", "moment2"):
-        engine.set(moment, np.zeros(engine.size, engine.dtype))
-    for epoch in range(epochs):
-        progress = engine.progress(step=step)
-        engine.epoch(data, np.random.default_rng(epoch).permutation(rows), settings(optimizer, batch), progress)
-        assert progress.row == rows
-        losses, step = [*losses, progress.loss], progress.step
-    return engine.get("parameters"), engine.get("moment1"), losses
+def trained(net, x, y, optimizer="adam", batch=64, **how):
+    """What an engine has after some epochs."""
+    momentum, falling = 0.9 if optimizer == "sgd" else 0.0, list(np.linspace(0.02, 0.005, 9))
+    own = settings(optimizer=optimizer, batch=batch, rates=falling, momentum=momentum, weight_decay=0.01, seed=3)
+    return ended(net, x, y, own, **how)
 
 
 def assert_near(found, expected, layers, tolerance):
@@ -142,12 +128,11 @@ def test_three_epochs_of_records_end_where_seq_ends(name, dtype, optimizer, batc
     ends, outs = [], []
     for which in ("seq", backend):
         net = network(name, which, dtype)
-        data = net.engine.load(records, y)
-        ends.append(trained(net, data, 701, optimizer, batch, epochs=3))
-        outs.append(net.engine.predict(data, np.arange(600)[::-1].copy()))
-    assert_near(ends[1][0], ends[0][0], net.layers, AFTER_EPOCHS[dtype])
-    assert_near(ends[1][1], ends[0][1], net.layers, 100 * AFTER_EPOCHS[dtype])  # moments: gradients, ever smaller
-    assert ends[1][2] == pytest.approx(ends[0][2], rel=10 * AFTER_EPOCHS[dtype])
+        ends.append(trained(net, records, y, optimizer, batch, epochs=3))
+        outs.append(net.engine.predict(ends[-1].data, np.arange(600)[::-1].copy()))
+    assert_near(ends[1].parameters, ends[0].parameters, net.layers, AFTER_EPOCHS[dtype])
+    assert_near(ends[1].moment1, ends[0].moment1, net.layers, 100 * AFTER_EPOCHS[dtype])  # gradients, ever smaller
+    assert ends[1].losses == pytest.approx(ends[0].losses, rel=10 * AFTER_EPOCHS[dtype])
     assert relative_distance(outs[1], outs[0]) < 10 * AFTER_EPOCHS[dtype]
 
 
@@ -159,8 +144,8 @@ def test_dropout_draws_the_masks_of_seq(backend):
     assert_near(mine[1], theirs[1], ours.layers, 1e-12)
     assert relative_distance(mine[2], theirs[2]) < 1e-12
     weights = np.arange(130.0) % 3
-    ends = [trained(net, net.engine.load(records, y, weights), 130, batch=48) for net in (seq, ours)]
-    assert_near(ends[1][0], ends[0][0], ours.layers, 1e-9)
+    ends = [trained(net, records, y, batch=48, weights=weights).parameters for net in (seq, ours)]
+    assert_near(ends[1], ends[0], ours.layers, 1e-9)
 
 
 @pytest.mark.parametrize(
@@ -218,12 +203,10 @@ def test_records_resident_and_streamed_and_again_give_the_same_bits(backend, mon
     results = []
     for room in (None, None, 1000):
         net = network("mixed", backend, "float32")
-        net.engine.data_room = room
-        data = net.engine.load(records, y)
-        assert data.resident == (room is None)
-        parameters, moment, losses = trained(net, data, 1003, "sgd", epochs=2)
-        outs = net.engine.predict(data), net.engine.predict(data, np.arange(900)[::-1].copy())
-        results.append((parameters.tobytes(), moment.tobytes(), losses, *(out.tobytes() for out in outs)))
+        end = trained(net, records, y, "sgd", epochs=2, room=room)
+        assert end.data.resident == (room is None)
+        outs = net.engine.predict(end.data), net.engine.predict(end.data, np.arange(900)[::-1].copy())
+        results.append((*end.bits, *(out.tobytes() for out in outs)))
     assert results[0] == results[1] == results[2]
 
 
@@ -232,9 +215,8 @@ def test_rows_of_numbers_and_records_give_the_same_bits(gpu):
     ends = []
     for x in (records, reals(records, "float32")):
         net = network("few", "cuda", "float32")
-        data = net.engine.load(x, y)
-        parameters, _, losses = trained(net, data, 500, "adam", 300)
-        ends.append((parameters.tobytes(), losses, net.engine.loss(data, np.arange(5, 499))))
+        end = trained(net, x, y, batch=300)
+        ends.append((end.bits, net.engine.loss(end.data, np.arange(5, 499))))
     assert ends[0] == ends[1]
 
 
@@ -250,7 +232,7 @@ def test_routes_and_recorded_steps_name_the_layer(gpu):
     )
     net.engine.record(2)
     records, y = rows_of(COLUMNS["mixed"], COUNTS["mixed"], "float32", 200)
-    trained(net, net.engine.load(records, y), 200, "sgd")
+    trained(net, records, y, "sgd")
     for steps in net.engine.recorded():
         assert {step.layer for step in steps if step.name in ("forward", "update")} == {0, 1, 2}
 
@@ -270,13 +252,6 @@ def test_rows_that_do_not_fit_the_columns_are_refused(gpu):
 # ---- several GPUs
 
 
-@pytest.fixture
-def two_gpus(gpu):
-    if gpu.cuda.runtime.getDeviceCount() < 2:
-        pytest.skip("2 GPUs are needed, this machine has 1")
-    return {"gpus": (0, 1)}
-
-
 @pytest.mark.parametrize("name", ["mixed", "few", "no table", "waves"])
 def test_two_gpus_have_the_gradients_of_one(name, two_gpus):
     one, two = (network(name, "cuda", "float64", **options) for options in ({}, two_gpus))
@@ -287,20 +262,17 @@ def test_two_gpus_have_the_gradients_of_one(name, two_gpus):
     assert relative_distance(found[2], expected[2]) < 1e-12
 
 
-@pytest.mark.parametrize("distribute", ["mirrored", "central"])
 @pytest.mark.parametrize("name", ["mixed", "no table", "only waves"])
 def test_two_gpus_train_on_records_as_one_does(name, distribute, two_gpus, monkeypatch):
     monkeypatch.setattr("nn.backends.cuda.data.BLOCK_BYTES", 9_000)
     records, y = rows_of(COLUMNS[name], COUNTS[name], "float64", 701)
     one = network(name, "cuda", "float64")
-    expected, found = trained(one, one.engine.load(records, y), 701), []
+    expected, found = trained(one, records, y), []
     for room in (None, 1000):
         two = network(name, "cuda", "float64", **two_gpus, distribute=distribute)
-        for engine in two.engine.engines:
-            engine.data_room = room
-        data = two.engine.load(records, y)
-        found.append((*trained(two, data, 701), two.engine.predict(data)))
-    assert_near(found[0][0], expected[0], one.layers, 1e-9)
-    assert found[0][2] == pytest.approx(expected[2], rel=1e-9)
-    assert relative_distance(found[0][3], one.engine.predict(one.engine.load(records))) < 1e-9
-    assert found[0][0].tobytes() == found[1][0].tobytes() and found[0][3].tobytes() == found[1][3].tobytes()
+        end = trained(two, records, y, room=room)
+        found.append((end.parameters, end.losses, two.engine.predict(end.data)))
+    assert_near(found[0][0], expected.parameters, one.layers, 1e-9)
+    assert found[0][1] == pytest.approx(expected.losses, rel=1e-9)
+    assert relative_distance(found[0][2], one.engine.predict(one.engine.load(records))) < 1e-9
+    assert found[0][0].tobytes() == found[1][0].tobytes() and found[0][2].tobytes() == found[1][2].tobytes()

@@ -8,12 +8,12 @@ import numpy as np
 import pytest
 from support.command_line import ONE, run, succeed
 from support.distances import relative_distance
+from support.epochs import ended, settings
 from support.launches import all_end, kill, ours, process_ids
-from support.networks import StopsAfter, fill, require
+from support.networks import fill, require
 
 import nn
 from nn.backends.cuda import engine as cuda
-from nn.backends.engine import EpochSettings
 from nn.utils import NnError, UsageError
 from nn.watch.observe import layer_times
 
@@ -23,43 +23,21 @@ SMALL = "30,60,10,1"
 KINDS = [("cuda", DENSE), ("cuda", DROPPING), ("cudnn", DROPPING), ("cuda", SMALL)]
 
 
-@pytest.fixture(params=[2, 4])
-def gpus(request, gpu):
-    """The first 2, and the first 4 GPUs."""
-    there = gpu.cuda.runtime.getDeviceCount()
-    if there < request.param:
-        pytest.skip(f"{request.param} GPUs are needed, this machine has {there}")
-    return tuple(range(request.param))
-
-
-@pytest.fixture(params=["mirrored", "central"])
-def distribute(request):
-    return request.param
-
-
 def network(spec, gpus=(), distribute=None, backend="cuda", dtype="float64"):
     require(backend)
     return nn.Network(spec, "regression", backend=backend, dtype=dtype, gpus=gpus, distribute=distribute)
 
 
-def trained(net, rows, batch, optimizer="adam", pieces=1, room=None):
-    """(parameters, loss) after an epoch over `rows` random rows, in `pieces` pieces."""
-    x, y = fill(net, rows)
-    engine = net.engine
-    for member in getattr(engine, "engines", [engine]):
-        member.data_room = room
-    for moment in ("moment1", "moment2"):
-        engine.set(moment, np.zeros(net.parameter_count, net.dtype))
-    data, order = engine.load(x.reshape(rows, -1), y), np.random.default_rng(0).permutation(rows)
-    settings = EpochSettings(optimizer=optimizer, batch=batch, rates=list(np.linspace(0.01, 0, 9)), seed=3)
-    progress = engine.progress()
-    for piece in range(pieces):
-        progress = engine.progress(progress.row, progress.step, progress.loss)
-        if piece < pieces - 1:
-            progress = StopsAfter(1)
-        engine.epoch(data, order, settings, progress)
-        assert 0 < progress.row <= rows and (progress.row == rows) == (piece == pieces - 1)
-    return engine.get("parameters"), progress.loss
+def trained(net, rows, batch, optimizer="adam", **how):
+    """(parameters, loss) after an epoch over `rows` random rows."""
+    falling = settings(optimizer=optimizer, batch=batch, rates=list(np.linspace(0.01, 0, 9)), seed=3)
+    end = ended(net, *fill(net, rows), falling, **how)
+    return end.parameters, end.losses[0]
+
+
+def bits(*arguments, **how):
+    parameters, loss = trained(*arguments, **how)
+    return parameters.tobytes(), loss
 
 
 # ---- the same numbers
@@ -109,32 +87,25 @@ def test_mirrored_ends_where_central_ends(optimizer, gpus):
 
 @pytest.mark.parametrize(("backend", "spec"), KINDS)
 def test_one_gpu_mirrored_is_one_gpu_bit_for_bit(spec, backend):
-    results = [
-        trained(network(spec, *how, backend=backend, dtype="float32"), 500, 64)
-        for how in ((), ((0,), "mirrored"), ((0,), "central"))
-    ]
-    assert all(r[0].tobytes() == results[0][0].tobytes() and r[1] == results[0][1] for r in results)
+    ways = (), ((0,), "mirrored"), ((0,), "central")
+    assert len({bits(network(spec, *how, backend=backend, dtype="float32"), 500, 64) for how in ways}) == 1
 
 
 @pytest.mark.parametrize(("backend", "spec"), KINDS)
 def test_every_run_gives_the_same_bits(spec, gpus, distribute, backend):
-    results = [trained(network(spec, gpus, distribute, backend, "float32"), 777, 64) for _ in range(2)]
-    assert results[0][0].tobytes() == results[1][0].tobytes() and results[0][1] == results[1][1]
+    assert len({bits(network(spec, gpus, distribute, backend, "float32"), 777, 64) for _ in range(2)}) == 1
 
 
 def test_an_epoch_that_stops_goes_on_with_the_same_bits(gpus, distribute, monkeypatch):
     monkeypatch.setattr(cuda, "FIRST_BATCHES", 3)
-    results = [
-        trained(network(DROPPING, gpus, distribute, dtype="float32"), 777, 64, pieces=pieces) for pieces in (1, 2)
-    ]
-    assert results[0][0].tobytes() == results[1][0].tobytes() and results[0][1] == results[1][1]
+    nets = {pieces: network(DROPPING, gpus, distribute, dtype="float32") for pieces in (1, 2)}
+    assert len({bits(net, 777, 64, pieces=pieces) for pieces, net in nets.items()}) == 1
 
 
 def test_a_streamed_data_set_gives_the_same_bits(gpus, monkeypatch):
     monkeypatch.setattr("nn.backends.cuda.data.BLOCK_BYTES", 20_000)
     for spec in (SMALL, DROPPING):
-        results = [trained(network(spec, gpus), 1003, 32, room=room) for room in (None, 1000)]
-        assert results[0][0].tobytes() == results[1][0].tobytes() and results[0][1] == results[1][1]
+        assert len({bits(network(spec, gpus), 1003, 32, room=room) for room in (None, 1000)}) == 1
 
 
 @pytest.mark.parametrize(("backend", "spec"), KINDS)
@@ -210,23 +181,8 @@ def test_more_ranks_than_gpus_are_refused(mpich, gpu, datasets, tmp_path):
 # ---- what goes wrong
 
 
-def test_memory_that_runs_out_on_one_gpu_ends_all_with_one_line(gpus, gpu):
-    net, pool = network("100,5000,1", gpus, dtype="float32"), gpu.get_default_memory_pool()
-    x, y = fill(net, 20_000)
-    engine = net.engine
-    data = engine.load(x, y)
-    settings = EpochSettings(optimizer="sgd", batch=20_000, rates=[0.01] * 9, seed=0)
-    last = gpus[-1]
-    with gpu.cuda.Device(last):
-        pool.free_all_blocks()
-        pool.set_limit(size=pool.used_bytes() + (10 << 20))
-    try:
-        with pytest.raises(NnError, match="memory is too small for batches of 20000 rows"):
-            engine.epoch(data, np.arange(20_000), settings, engine.progress())
-    finally:
-        with gpu.cuda.Device(last):
-            pool.set_limit(size=0)
-    engine.epoch(data, np.arange(20_000), settings, engine.progress())
+def test_memory_that_runs_out_on_one_gpu_ends_all_with_one_line(gpus, check_little_memory):
+    check_little_memory("cuda", gpus[-1], gpus=gpus)
 
 
 def test_a_member_that_fails_while_others_compute_ends_all(gpus, monkeypatch):

@@ -5,9 +5,9 @@ import gc
 import numpy as np
 import pytest
 from support.distances import relative_distance
-from support.networks import ALONE, STACKS, check_against_numpy, fill, network
+from support.epochs import ended, settings
+from support.networks import ALONE, STACKS, check_against_numpy, fill, flattened, network
 
-from nn.backends.engine import EpochSettings
 from nn.nn_aux import LOSSES, OPTIMIZERS
 
 # three tiles of a product each way, and one value more than whole tiles
@@ -63,13 +63,11 @@ def test_the_last_layers_step_as_seq_does(spec, rows, dtype, tolerance, backend,
         monkeypatch.setattr(cuda.small, "fits", lambda *_: False)
         net = network(spec, name, dtype)
         net.set_parameters(seq.parameters())
-        progress = net.engine.progress()
-        settings = EpochSettings(optimizer="sgd", batch=rows, rates=[0.05] * 9, momentum=0.0, seed=3)
-        net.engine.epoch(net.engine.load(x.reshape(len(x), -1), y), np.arange(len(x)), settings, progress)
-        ends.append((net.engine.get("parameters"), progress.loss))
-    for parameters, loss in ends[1:]:
-        assert relative_distance(parameters, ends[0][0]) < tolerance
-        assert loss == pytest.approx(ends[0][1], rel=100 * tolerance)
+        how = settings(optimizer="sgd", batch=rows, rates=[0.05] * 9, seed=3)
+        ends.append(ended(net, x, y, how, order=np.arange(len(x))))
+    for end in ends[1:]:
+        assert relative_distance(end.parameters, ends[0].parameters) < tolerance
+        assert end.losses == pytest.approx(ends[0].losses, rel=100 * tolerance)
 
 
 WITH_THEIR_ACTIVATION = {  # losses that are taken from logits
@@ -99,14 +97,12 @@ def test_every_loss_agrees_with_seq(spec, task, loss, labels, backend):
         y = (y > 0) * 1.0
     targets = classes.astype(np.int32) if labels and task == "multiclass" else y
     ends = []
-    x = x.reshape(10, -1)
     for net in (seq, ours):
-        value, grads, dx = net.engine.gradients(x, y)
-        data, progress = net.engine.load(x, targets), net.engine.progress()
-        settings = EpochSettings(optimizer="sgd", batch=4, rates=[0.1] * 9, momentum=0.0, seed=0)
-        net.engine.epoch(data, np.arange(10)[::-1].copy(), settings, progress)
-        assert (progress.row, progress.step) == (10, 3)
-        parts = [value], grads, dx, [progress.loss], net.engine.get("parameters"), [net.engine.loss(data, np.arange(7))]
+        value, grads, dx = net.engine.gradients(x.reshape(10, -1), y)
+        how = settings(optimizer="sgd", batch=4, rates=[0.1] * 9)
+        end = ended(net, x, targets, how, order=np.arange(10)[::-1].copy())
+        assert end.step == 3
+        parts = [value], grads, dx, end.losses, end.parameters, [net.engine.loss(end.data, np.arange(7))]
         ends.append([np.ravel(part) for part in parts])
     for mine, theirs in zip(*ends, strict=True):
         assert relative_distance(mine, theirs) < 1e-12
@@ -120,16 +116,9 @@ def test_every_optimizer_steps_as_seq_does(spec, optimizer, momentum, dtype, row
     seq, ours = (network(spec, b, dtype) for b in ("seq", backend))
     x, y = fill(seq, 3 * rows + 1)
     ours.set_parameters(seq.parameters())
-    ends = []
-    for net in (seq, ours):
-        engine = net.engine
-        data, progress = engine.load(x.reshape(len(x), -1), y), engine.progress(step=2)
-        settings = EpochSettings(
-            optimizer=optimizer, batch=rows, rates=list(np.linspace(0.01, 0.002, 9)), momentum=momentum,
-            weight_decay=0.2, seed=1,
-        )  # fmt: skip
-        engine.epoch(data, np.random.default_rng(0).permutation(len(x)), settings, progress)
-        ends.append((engine.get("parameters"), engine.get("moment1")))
+    falling = list(np.linspace(0.01, 0.002, 9))
+    how = settings(optimizer=optimizer, batch=rows, rates=falling, momentum=momentum, weight_decay=0.2, seed=1)
+    ends = [ended(net, x, y, how, step=2) for net in (seq, ours)]
     tolerance = 1e-12 if dtype == "float64" else 1e-5
     assert relative_distance(ends[1][0], ends[0][0]) < tolerance
     if momentum or optimizer == "adam":
@@ -143,12 +132,13 @@ def test_bytes_become_pixels_as_in_seq(backend):
     x, y = rng.integers(0, 256, (50, 36), np.uint8), rng.integers(0, 4, 50).astype(np.int32)
     ends = []
     for net in (seq, ours):
-        data = net.engine.load(x, y)
-        settings = EpochSettings(optimizer="adam", batch=8, rates=[0.01] * 9, seed=0)
-        net.engine.epoch(data, np.arange(50), settings, net.engine.progress())
-        ends.append((net.engine.get("parameters"), net.engine.predict(data, np.arange(3, 40))))
+        end = ended(net, x, y, settings(batch=8), order=np.arange(50))
+        ends.append((end.parameters, net.engine.predict(end.data, np.arange(3, 40))))
     assert relative_distance(ends[1][0], ends[0][0]) < 1e-12
     assert relative_distance(ends[1][1], ends[0][1]) < 1e-12
+
+
+WITH_MOMENTUM = settings(optimizer="sgd", batch=300, momentum=0.5)
 
 
 def test_a_dead_engine_does_not_end_a_capture(gpu, monkeypatch):
@@ -167,16 +157,15 @@ def test_a_dead_engine_does_not_end_a_capture(gpu, monkeypatch):
                 gc.collect()
         launch(phases, rows)
 
-    def one_epoch(net):
-        x, y = fill(net, 700)
-        settings = EpochSettings(optimizer="sgd", batch=300, rates=[0.01] * 9, momentum=0.5, seed=0)
-        net.engine.epoch(net.engine.load(x, y), np.arange(700), settings, net.engine.progress())
+    def trained():
+        net = network("50,1031:tanh,1500:sigmoid,2", "cuda")
+        ended(net, *fill(net, 700), WITH_MOMENTUM)
+        return net
 
-    dead = [network("50,1031:tanh,1500:sigmoid,2", "cuda")]
-    one_epoch(dead[0])
+    dead = [trained()]
     dead[0].itself = dead[0]
     monkeypatch.setattr(Phases, "_launch", launch_and_drop)
-    one_epoch(network("50,1031:tanh,1500:sigmoid,2", "cuda"))
+    trained()
     assert captures and gc.isenabled()
 
 
@@ -190,13 +179,8 @@ def test_products_of_cublas_agree_with_omp(dtype, tolerance, backend, monkeypatc
     x, y = fill(omp, 700)
     ours.set_parameters(omp.parameters())
     theirs, mine = (net.gradients(x[:300], y[:300]) for net in (omp, ours))
-    ends = []
-    for net in (omp, ours):
-        settings = EpochSettings(optimizer="sgd", batch=300, rates=[0.01] * 9, momentum=0.5, seed=0)
-        net.engine.epoch(net.engine.load(x, y), np.arange(700), settings, net.engine.progress())
-        ends.append(net.engine.get("parameters"))
-    mine_flat, theirs_flat = (np.concatenate([*map(np.ravel, g[1].values())]) for g in (mine, theirs))
-    assert relative_distance(mine_flat, theirs_flat) < tolerance
+    ends = [ended(net, x, y, WITH_MOMENTUM, order=np.arange(700)).parameters for net in (omp, ours)]
+    assert relative_distance(flattened(mine[1]), flattened(theirs[1])) < tolerance
     assert relative_distance(mine[2], theirs[2]) < tolerance
     assert relative_distance(ends[1], ends[0]) < tolerance
     assert relative_distance(ours.predict(x), omp.predict(x)) < 10 * tolerance

@@ -2,8 +2,9 @@
 
 import numpy as np
 import pytest
+from support.epochs import settings
 from support.networks import fill, network, require
-from support.pack_members import Members, settings
+from support.pack_members import Members
 
 from nn.backends.cuda import pack as packs
 from nn.backends.cuda.pack import CudaPack

@@ -1,17 +1,16 @@
 """The promises of docs/numbers.md about the GPU: trainings that end where seq's end, and the same bits in every run."""
 
-import gc
 from dataclasses import replace
 
 import numpy as np
 import pytest
 from support.distances import relative_distance
+from support.epochs import ended, settings
 from support.moved_images import moved_images
-from support.networks import StopsAfter, fill
+from support.networks import fill, flattened
 
 import nn
-from nn.backends.engine import EpochSettings
-from nn.utils import NnError, UsageError
+from nn.utils import UsageError
 
 CC = "30,60,10,1"
 DIGITS = "1x28x28,conv4k2same,conv4k2same,maxpool4,128,10"
@@ -19,7 +18,7 @@ IMAGES = "3x32x32,conv16k3p1,maxpool2,conv32k3p1,maxpool2,100,10"
 
 
 def flat(net):
-    return np.concatenate([value.ravel() for value in net.parameters().values()])
+    return flattened(net.parameters())
 
 
 def part(ds, rows):
@@ -78,13 +77,10 @@ def test_three_epochs_on_the_fraud_data_end_where_seq_ends(fraud, optimizer, bac
         assert relative_distance(flat(ours), flat(seq)) < tolerance, dtype
 
 
-def test_three_epochs_of_the_digit_network_in_float64_end_where_seq_ends(digits, backend):
-    seq, ours = ends(part(digits, 330), DIGITS, ("seq", backend), "float64", epochs=3, holdout=0.0)
-    assert relative_distance(flat(ours), flat(seq)) < 1e-9
-
-
-def test_three_epochs_of_the_image_network_in_float64_end_where_seq_ends(images, backend):
-    seq, ours = ends(part(images, 170), IMAGES, ("seq", backend), "float64", epochs=3, holdout=0.0)
+@pytest.mark.parametrize(("data", "rows", "spec"), [("digits", 330, DIGITS), ("images", 170, IMAGES)])
+def test_three_epochs_of_a_convolutional_network_in_float64_end_where_seq_ends(data, rows, spec, backend, request):
+    ds = part(request.getfixturevalue(data), rows)
+    seq, ours = ends(ds, spec, ("seq", backend), "float64", epochs=3, holdout=0.0)
     assert relative_distance(flat(ours), flat(seq)) < 1e-9
 
 
@@ -104,7 +100,7 @@ def test_digits_and_images_in_float32_are_as_accurate_as_omp(digits, images, bac
 @pytest.mark.parametrize("raw", [True, False])
 def test_images_are_moved_as_on_the_processor(images, raw, backend):
     """Training with --augment has the bits of training on images that the rule has moved; of streamed ones too."""
-    rows, how = 330, EpochSettings("adam", 32, [0.001] * 9, seed=3, augment="both")
+    rows, how = 330, settings(rates=[0.001] * 9, seed=3, augment="both")
     x, y = images.x[:rows], images.y[:rows].astype(np.int32)
     x, order = x if raw else (x / 255).astype(np.float32), np.random.default_rng(1).permutation(rows)
     moved = moved_images(x[order], 32, how.moves(x.shape[1:]), seed=3)
@@ -112,13 +108,8 @@ def test_images_are_moved_as_on_the_processor(images, raw, backend):
     for pictures, targets, in_order, augment, room in (
         (x, y, order, "both", None), (x, y, order, "both", 0), (moved, y[order], np.arange(rows), "none", None),
     ):  # fmt: skip
-        net = nn.Network(IMAGES, "multiclass", backend=backend)
-        engine, own = net.engine, replace(how, augment=augment)
-        engine.data_room = room
-        for name in own.moments:
-            engine.set(name, np.zeros(engine.size, np.float32))
-        engine.epoch(engine.load(pictures, targets), in_order, own, engine.progress())
-        found.append(engine.get("parameters"))
+        net, own = nn.Network(IMAGES, "multiclass", backend=backend), replace(how, augment=augment)
+        found.append(ended(net, pictures, targets, own, order=in_order, room=room).parameters)
     assert np.array_equal(found[0], found[1]) and np.array_equal(found[0], found[2])
 
 
@@ -142,25 +133,11 @@ def test_an_epoch_that_stops_goes_on_with_the_same_bits(spec, backend, monkeypat
     from nn.backends.cuda import engine as cuda
 
     monkeypatch.setattr(cuda, "FIRST_BATCHES", 3)
-    net = nn.Network(spec, "regression", backend=backend)
-    x, y = fill(net, 500)
-    engine, start = net.engine, net.engine.get("parameters")
-    data, order = engine.load(x.reshape(500, -1), y), np.random.default_rng(0).permutation(500)
-    settings = EpochSettings(optimizer="adam", batch=32, rates=list(np.linspace(0.01, 0, 9)), seed=0)
     results = []
     for pieces in (1, 2):
-        for what, vector in (("parameters", start), ("moment1", 0 * start), ("moment2", 0 * start)):
-            engine.set(what, vector)
-        progress = engine.progress()
-        if pieces == 2:
-            engine._chunks.clear()  # how many batches were found to be quick
-            progress = StopsAfter(1)
-            engine.epoch(data, order, settings, progress)
-            assert 0 < progress.row < 500
-            progress = engine.progress(progress.row, progress.step, progress.loss)
-        engine.epoch(data, order, settings, progress)
-        assert progress.row == 500
-        results.append((engine.get("parameters").tobytes(), progress.loss, progress.step))
+        net = nn.Network(spec, "regression", backend=backend)
+        end = ended(net, *fill(net, 500), settings(rates=list(np.linspace(0.01, 0, 9))), pieces=pieces)
+        results.append((*end.bits, end.step))
     assert results[0] == results[1]
 
 
@@ -186,15 +163,10 @@ def test_a_streamed_data_set_gives_the_same_bits(backend, monkeypatch):
         results = []
         for room in (None, 1000):
             net = nn.Network(spec, "regression", backend=backend)
-            x, y = fill(net, 1003)
-            net.engine.data_room = room
-            data = net.engine.load(x.reshape(1003, -1), y)
-            assert data.resident == (room is None)
-            progress = net.engine.progress()
-            settings = EpochSettings(optimizer="adam", batch=32, rates=[0.01] * 9, seed=0)
-            net.engine.epoch(data, np.random.default_rng(0).permutation(1003), settings, progress)
-            out = net.engine.predict(data), net.engine.predict(data, np.arange(900)[::-1].copy())
-            results.append((net.engine.get("parameters").tobytes(), progress.loss, *(o.tobytes() for o in out)))
+            end = ended(net, *fill(net, 1003), settings(), room=room)
+            assert end.data.resident == (room is None)
+            out = net.engine.predict(end.data), net.engine.predict(end.data, np.arange(900)[::-1].copy())
+            results.append((*end.bits, *(o.tobytes() for o in out)))
         assert results[0] == results[1]
 
 
@@ -229,20 +201,8 @@ def test_the_model_of_seq_tests_the_same_here(images, tmp_path, backend):
 # ---- what goes wrong
 
 
-def test_too_little_memory_is_one_line_with_a_remedy(gpu, backend):
-    net = nn.Network("100,5000,1", "regression", backend=backend)
-    x, y = fill(net, 20_000)
-    data, pool = net.engine.load(x, y), gpu.get_default_memory_pool()
-    settings = EpochSettings(optimizer="sgd", batch=20_000, rates=[0.01] * 9, seed=0)
-    gc.collect()
-    pool.free_all_blocks()  # what earlier tests left there would do
-    pool.set_limit(size=pool.used_bytes() + (10 << 20))
-    try:
-        with pytest.raises(NnError, match="memory is too small for batches of 20000 rows; use a smaller --batch"):
-            net.engine.epoch(data, np.arange(20_000), settings, net.engine.progress())
-    finally:
-        pool.set_limit(size=0)
-    net.engine.epoch(data, np.arange(20_000), settings, net.engine.progress())
+def test_too_little_memory_is_one_line_with_a_remedy(backend, check_little_memory):
+    check_little_memory(backend, 0)
 
 
 def test_a_gpu_that_is_not_there_is_named(gpu):

@@ -3,9 +3,8 @@
 import numpy as np
 import pytest
 from support.distances import relative_distance
+from support.epochs import ended, settings
 from support.networks import fill, network
-
-from nn.backends.engine import EpochSettings
 
 ROWS = 700
 SMALL = "30,60,10,1"
@@ -18,17 +17,10 @@ RUNNERS = [  # network, rows of a batch, what its first route names
 ]
 
 
-def after_epoch(net, weights, batch, optimizer="adam", room=None, labels=False):
+def after_epoch(net, weights, batch, room=None):
     """Return (parameters after an epoch, sum of its losses, loss of some rows)."""
-    x, y = fill(net, ROWS)
-    y = np.arange(ROWS, dtype=np.int32) % net.outputs if labels else y
-    engine = net.engine
-    for member in getattr(engine, "engines", [engine]):
-        member.data_room = room
-    data, progress = engine.load(x, y, weights), engine.progress()
-    order = np.random.default_rng(0).permutation(ROWS)
-    engine.epoch(data, order, EpochSettings(optimizer, batch, [1e-3] * 9), progress)
-    return engine.get("parameters"), progress.loss, engine.loss(data, np.arange(5, 600))
+    end = ended(net, *fill(net, ROWS), settings(batch=batch, rates=[1e-3] * 9), weights=weights, room=room)
+    return end.parameters, end.losses[0], net.engine.loss(end.data, np.arange(5, 600))
 
 
 def check_as_seq(ours, seq):
@@ -54,9 +46,6 @@ def test_weights_of_rows_that_are_streamed_to_the_gpu(backend):
     assert resident[0].tobytes() == streamed[0].tobytes() and resident[1:] == streamed[1:]
 
 
-@pytest.mark.parametrize("distribute", ["mirrored", "central"])
-def test_several_gpus_divide_by_the_weight_of_the_whole_batch(distribute, gpu):
-    if gpu.cuda.runtime.getDeviceCount() < 2:
-        pytest.skip("2 GPUs are needed")
-    ours = after_epoch(network(SMALL, "cuda", gpus=(0, 1), distribute=distribute), some_weights(), 60)
+def test_several_gpus_divide_by_the_weight_of_the_whole_batch(distribute, two_gpus):
+    ours = after_epoch(network(SMALL, "cuda", **two_gpus, distribute=distribute), some_weights(), 60)
     check_as_seq(ours, after_epoch(network(SMALL, "seq"), some_weights(), 60))

@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
+import pytest
 
 from nn.backends.engine import EpochSettings, PackJob
 from nn.core.random import PhiloxOrder
 
 VECTORS = ("parameters", "moment1", "moment2")
-
-
-def settings(**changes) -> EpochSettings:
-    """Return those of Adam, with changes."""
-    return EpochSettings(**{"optimizer": "adam", "batch": 32, "rates": [0.01] * 9, **changes})
 
 
 @dataclass
@@ -87,3 +83,24 @@ class Members:
             self.engine.set("parameters", pack.get(job.member, "parameters"))
             assert np.array_equal(outputs, self.engine.predict(job.data, job.rows)) and outputs.any()
             assert loss == self.engine.loss(job.data, job.rows)
+
+    def check_vectors(self, pack) -> None:
+        """Check that the vectors of three members begin with zeros, and are each one's own."""
+        before = self.engine.get("parameters")
+        assert not any(pack.get(2, what).any() for what in VECTORS)
+        pack.set(1, "parameters", self.start(1))
+        pack.keep(1)
+        pack.set(1, "parameters", self.start(2))
+        assert np.array_equal(pack.get(1, "kept"), self.start(1))
+        assert np.array_equal(pack.get(1, "parameters"), self.start(2))
+        assert not pack.get(0, "kept").any() and np.array_equal(self.engine.get("parameters"), before)
+
+    def check_refusals(self, pack, rows: int) -> None:
+        """Check that jobs of members that a pack of three has not, or of one twice, or of row `rows`, are refused."""
+        job = self.jobs()[0]
+        for call in (pack.epoch, pack.predict):
+            for members in ([0, 0], [-1], [3]):
+                with pytest.raises(ValueError, match="jobs of members"):
+                    call([replace(job, member=member) for member in members])
+            with pytest.raises(ValueError, match="out of range"):
+                call([replace(job, rows=np.array([rows]))])

@@ -5,10 +5,11 @@ import io
 import subprocess
 import sys
 
+import numpy as np
 import pytest
 from nn.core._seq import ffi, lib
 
-from nn.data.column import Wanted
+from nn.data.column import Column, Wanted
 from nn.data.csv_head import read_head
 from nn.data.csv_table import CsvSource
 from nn.data.dataset import Choices, Schema
@@ -95,6 +96,12 @@ def read_csv(*paths, reads=None, options=None, **wanted):
     source = CsvSource([str(path) for path in paths], ",".join(map(str, paths)), schema)
     reads = dict.fromkeys(range(source.width)) if reads is None else reads
     return source.read(Wanted(reads if isinstance(reads, dict) else dict(enumerate(reads)), **wanted))
+
+
+def texts(*words: str | None) -> Column:
+    """A column of texts; None: a gap."""
+    known = list(dict.fromkeys(word for word in words if word is not None))
+    return Column("text", np.array([-1 if word is None else known.index(word) for word in words], np.int32), known)
 
 
 def fields_of(column):

@@ -155,14 +155,6 @@ def test_effort_leaves_out_rows_of_weight_0(frame, labels):
     assert not np.array_equal(some.predict_proba(features), unweighted.predict_proba(features))
 
 
-def test_rows_to_evaluate_go_with_quick_effort_only(frame, labels):
-    rows, others = (frame[:200], labels[:200]), (frame[200:], labels[200:])
-    classifier = nn.NetworkClassifier(patience=2).fit(*rows, eval_set=others)
-    assert len(classifier.network_.members) == 1 and classifier.figures_["best_epoch"] > 0
-    with pytest.raises(ValueError, match="effort standard: eval_set is not for it"):
-        nn.NetworkClassifier(effort="standard").fit(*rows, eval_set=others)
-
-
 # ---------------------------------------------------------------- what is known after a fit
 
 
@@ -176,14 +168,17 @@ def test_a_fit_says_what_it_found(fitted, frame, labels):
     assert fitted.score(frame, labels) == np.mean(fitted.predict(frame) == labels)
 
 
-def test_rows_given_to_evaluate_choose_the_best_epoch(frame, labels):
-    ahead = {"epochs": 60, "patience": 4, "learning_rate": 0.03, "networks": 1}
-    early = nn.NetworkClassifier(**ahead).fit(frame[:200], labels[:200], eval_set=(frame[200:], labels[200:]))
+def test_rows_given_to_evaluate_choose_the_best_epoch_and_go_with_quick_effort_only(frame, labels):
+    rows, others, ahead = (frame[:200], labels[:200]), (frame[200:], labels[200:]), {"epochs": 60, "patience": 4}
+    early = nn.NetworkClassifier(**ahead, learning_rate=0.03).fit(*rows, eval_set=others)
     values = early.figures_["val_metric"]
     assert early.figures_["best_epoch"] == int(np.argmin(values)) + 1 == len(values) - 4
     names, truth = early.classes_.tolist(), labels[200:]
     chosen = early.predict_proba(frame[200:])[np.arange(100), [names.index(label) for label in truth]]
     assert -np.log(chosen).mean() == pytest.approx(min(values), rel=1e-5)  # the mean of float32 losses
+    assert len(early.network_.members) == 1
+    with pytest.raises(ValueError, match="effort standard: eval_set is not for it"):
+        nn.NetworkClassifier(effort="standard").fit(*rows, eval_set=others)
 
 
 def test_weights_of_classes_and_rows_count(frame, labels):

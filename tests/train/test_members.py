@@ -8,7 +8,7 @@ import time
 
 import numpy as np
 import pytest
-from support.command_line import position, succeed
+from support.command_line import position, succeed, write_three_classes
 from support.launches import SECONDS, STOPPED_UNTIL_DONE, ours, prepare_launch, rank_process, running
 
 import nn
@@ -95,6 +95,28 @@ def test_a_python_program_has_all_networks_on_all_ranks(mpi, folder):
         nn.train(alone, ds, epochs=3, learning_rate=0.1, split_seed=7)
         own, expected = member.parameters(), alone.parameters()
         assert all(np.array_equal(own[name], expected[name]) for name in expected)
+
+
+def test_the_ranks_of_one_network_judge_by_numbers_of_its_type(mpich, folder):
+    """Else what is defined on one rank, the Brier score of several classes, would be undefined on two."""
+    path = write_three_classes(folder / "three.csv", 300)
+    command = [
+        "--train",
+        "--dataset",
+        path,
+        "--layers",
+        "2,8,3",
+        "--model",
+        "m.bin",
+        "--epochs",
+        2,
+        "--json",
+        "--quiet",
+    ]
+    command += ["--validation", 0.3, "--monitor", "brier"]
+    alone = succeed(*command).json["val_metric"]
+    several = json.loads(mpich.train(2, *command, *DISTRIBUTE).stdout)["val_metric"]
+    assert several == pytest.approx(alone, rel=1e-4)  # float32
 
 
 # ---------------------------------------------------------------- stops

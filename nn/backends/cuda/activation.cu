@@ -84,14 +84,6 @@ __device__ inline real derivative_from_input(real z)
         static_assert(ACTIVATION < 0, "activation.cu: derivative_from_input() has no formula for this activation");
 }
 
-/* dx = dz f'(x), times the derivative of the activation below, of which x is the output */
-template <int WIDTH, int FUNCTION, int BELOW>
-__device__ void function_backward(real *dx, const real *dz, const real *x, int n, block_range t)
-{
-    for (int e = t.first(); e < n * WIDTH; e += t.stride())
-        dx[e] = dz[e] * derivative_from_input<FUNCTION>(x[e]) * derivative<BELOW>(x[e]);
-}
-
 /* ---- rows: a warp each (LANES 32), or a thread each (LANES 1) where they are narrow ---- */
 
 /* The sum over a row's lanes, in the same order in every run; all lanes get the result. */

@@ -156,9 +156,9 @@ __device__ inline real sum_of_shares(real *memory, real sum)
     return sum;
 }
 
-/* to[to_place(e)] = *from(e), 0 for NULL, for e below COUNT: eight loads of each thread under way at a time. */
-template <int COUNT, class PLACES>
-__device__ inline void stage(real *to, const PLACES &places)
+/* to[place(e)] = *from(e), 0 for NULL, for e below COUNT: eight loads of each thread under way at a time. */
+template <int COUNT, class FROM, class PLACE>
+__device__ inline void stage(real *to, const FROM &from, const PLACE &place)
 {
     #pragma unroll 1
     for (int base = 0; base < COUNT; base += 8 * THREADS) {
@@ -166,13 +166,13 @@ __device__ inline void stage(real *to, const PLACES &places)
         #pragma unroll
         for (int i = 0; i < 8; i++) {
             int e = base + i * THREADS + threadIdx.x;
-            value[i] = base + i * THREADS < COUNT ? load_or_zero(e < COUNT ? places.from(e) : 0) : 0;
+            value[i] = base + i * THREADS < COUNT ? load_or_zero(e < COUNT ? from(e) : 0) : 0;
         }
         #pragma unroll
         for (int i = 0; i < 8; i++) {
             int e = base + i * THREADS + threadIdx.x;
             if (e < COUNT)
-                to[places.to(e)] = value[i];
+                to[place(e)] = value[i];
         }
     }
 }

@@ -11,19 +11,6 @@ struct kernels_forward {
     __device__ const real *at(int f, int tap) const { return w + f * S::TAPS + tap; }
 };
 
-/* A group's weights, on their way to shared memory (tap, filter of the group). */
-template <class S, int GROUP, class KERNELS>
-struct group_places {
-    const KERNELS &kernels;
-    int first;
-    __device__ const real *from(int e) const
-    {
-        int f = first + e / S::TAPS;
-        return f < S::F ? kernels.at(f, e % S::TAPS) : 0;
-    }
-    __device__ int to(int e) const { return e % S::TAPS * GROUP + e / S::TAPS; }
-};
-
 /* The pixels of one channel under a window. */
 template <class S>
 __device__ inline void load_channel(real *value, const window<S> &here, int c)
@@ -44,7 +31,13 @@ __device__ inline void convolve(const real *x, const KERNELS &kernels, const PUT
         int group = at / chunks, output = at % chunks * THREADS + threadIdx.x;
         if (group != loaded) {
             __syncthreads();
-            stage<S::TAPS * GROUP>((real *)shared, group_places<S, GROUP, KERNELS>{kernels, group * GROUP});
+            stage<S::TAPS * GROUP>(
+                (real *)shared,
+                [&](int e) {
+                    int f = group * GROUP + e / S::TAPS;
+                    return f < S::F ? kernels.at(f, e % S::TAPS) : 0;
+                },
+                [](int e) { return e % S::TAPS * GROUP + e / S::TAPS; });
             __syncthreads();
             loaded = group;
         }
@@ -130,38 +123,27 @@ struct bands {
     enum { VALUES = S::C * X + S::F * DZ };
 };
 
-/* A band of dz, zeros below the image, and the rows of x that its windows see. */
-template <class S, class B>
-struct x_places {
-    const real *image;
-    int first;
-    __device__ const real *from(int e) const
-    {
-        int at = e % (B::HEIGHT * B::WIDTH);
-        int iy = first * S::STRIDE - S::TOP + at / B::WIDTH, ix = at % B::WIDTH - S::LEFT;
-        bool inside = (unsigned)iy < S::IH && (unsigned)ix < S::IW;
-        return inside ? image + e / (B::HEIGHT * B::WIDTH) * S::IN + iy * S::IW + ix : 0;
-    }
-    __device__ int to(int e) const { return e / (B::HEIGHT * B::WIDTH) * B::X + e % (B::HEIGHT * B::WIDTH); }
-};
-
-template <class S, class B>
-struct dz_places {
-    const real *dz;
-    int first;
-    __device__ const real *from(int e) const
-    {
-        int f = e / (B::ROWS * S::OW), at = e % (B::ROWS * S::OW);
-        return first + at / S::OW < S::OH ? dz + f * S::PIXELS + first * S::OW + at : 0;
-    }
-    __device__ int to(int e) const { return e / (B::ROWS * S::OW) * B::DZ + e % (B::ROWS * S::OW); }
-};
-
+/* A band of dz of image r, output rows from `first` on, zeros below the image, and the rows of x that its windows see. */
 template <class S, class B>
 __device__ inline void load_band(real *x_band, real *dz_band, const real *x, const real *dz, int r, int first)
 {
-    stage<S::C * B::HEIGHT * B::WIDTH>(x_band, x_places<S, B>{x + (size_t)r * (S::C * S::IN), first});
-    stage<S::F * B::ROWS * S::OW>(dz_band, dz_places<S, B>{dz + (size_t)r * (S::F * S::PIXELS), first});
+    enum { SEEN = B::HEIGHT * B::WIDTH, BAND = B::ROWS * S::OW };
+    const real *image = x + (size_t)r * (S::C * S::IN), *outputs = dz + (size_t)r * (S::F * S::PIXELS);
+    stage<S::C * SEEN>(
+        x_band,
+        [&](int e) {
+            int iy = first * S::STRIDE - S::TOP + e % SEEN / B::WIDTH, ix = e % SEEN % B::WIDTH - S::LEFT;
+            bool inside = (unsigned)iy < S::IH && (unsigned)ix < S::IW;
+            return inside ? image + e / SEEN * S::IN + iy * S::IW + ix : 0;
+        },
+        [](int e) { return e / SEEN * B::X + e % SEEN; });
+    stage<S::F * BAND>(
+        dz_band,
+        [&](int e) {
+            bool inside = first + e % BAND / S::OW < S::OH;
+            return inside ? outputs + e / BAND * S::PIXELS + first * S::OW + e % BAND : 0;
+        },
+        [](int e) { return e / BAND * B::DZ + e % BAND; });
 }
 
 /* sum (filter, tap) and bias (filter) += of channel c and B::PER filters from f0 on, every SHARES-th row of a band */

@@ -80,7 +80,7 @@ class Cudnn(Cublas):
         super().__init__(dtype, stream, tf32)
         self.dnn, self.nn = library()
         self.context = self._new()
-        self._check(self.nn.cudnnSetStream(self.context, self.dnn.cast("void *", stream.ptr)), "cudnnSetStream")
+        self._check(self.nn.cudnnSetStream(self.context, self.pointer(stream.ptr)), "cudnnSetStream")
         self.type = {"float32": 0, "float64": 1}[dtype.name]
         self.math = TF32_MATH if tf32 else FULL_MATH
         self.plans: dict = {}
@@ -110,14 +110,6 @@ class Cudnn(Cublas):
     def tensor(self, n: int, shape):
         return self.descriptor("Tensor", "4d", NCHW, self.type, n, *shape)
 
-    def _at(self, address: int):
-        return self.dnn.cast("void *", address)
-
-    @functools.cached_property
-    def _factors(self):
-        """Return alpha = 1 and beta = 0."""
-        return self.dnn.new(f"{self.real} *", 1), self.dnn.new(f"{self.real} *", 0)
-
     # ---- layers that cuDNN computes
 
     def convolves(self, layer: Layer) -> bool:
@@ -140,16 +132,15 @@ class Cudnn(Cublas):
         def run(r, n):
             if (s.layer, n) not in self.plans:
                 self.plans[s.layer, n] = _Plan(self, s.layer, n)
-            p, (one, zero) = self.plans[s.layer, n], self._factors
+            p = self.plans[s.layer, n]
             if product == "forward":
                 direction, a, b, to = "Forward", (p.x, s.x), (p.w, s.weight), (p.out, s.out)
             else:
                 direction, a, b, to = "BackwardData", (p.w, s.weight), (p.out, s.dz), (p.x, s.dx)
-            a, b, to = ((thing, self._at(r.address(buffer))) for thing, buffer in (a, b, to))
+            a, b, to = ((thing, self.pointer(r.address(buffer))) for thing, buffer in (a, b, to))
             algorithm, workspace = p.choice(direction, a[0], b[0], p.conv, to[0])
-            at = self._at(workspace.data.ptr)
-            convolve = f"cudnnConvolution{direction}"
-            self._call(convolve, self.context, one, *a, *b, p.conv, algorithm, at, workspace.nbytes, zero, *to)
+            settings = p.conv, algorithm, self.pointer(workspace.data.ptr), workspace.nbytes
+            self._call(f"cudnnConvolution{direction}", self.context, self.one, *a, *b, *settings, self.zero, *to)
 
         return run
 
@@ -157,14 +148,14 @@ class Cudnn(Cublas):
         """Return the op out = the maximum or mean of each window of x."""
 
         def run(r, n):
-            key, (one, zero) = (s.layer, n), self._factors
+            key = s.layer, n
             if key not in self.plans:
                 windows = [s.layer.kernel] * 2, [0, 0], [s.layer.stride] * 2
                 pooling = self.descriptor("Pooling", "2d", POOLING[s.layer.kind], PROPAGATE_NAN, *sum(windows, []))
                 self.plans[key] = pooling, self.tensor(n, s.layer.in_shape), self.tensor(n, s.layer.out_shape)
             pooling, x, out = self.plans[key]
-            x, out = (x, self._at(r.address(s.x))), (out, self._at(r.address(s.out)))
-            self._call("cudnnPoolingForward", self.context, pooling, one, *x, zero, *out)
+            x, out = (x, self.pointer(r.address(s.x))), (out, self.pointer(r.address(s.out)))
+            self._call("cudnnPoolingForward", self.context, pooling, self.one, *x, self.zero, *out)
 
         return run
 

@@ -135,7 +135,7 @@ template <class T, int SPLITS, int I, int O>
 __device__ void dense_backward_parameters(real *g, const real *dz, const real *x, int n, block_range range)
 {
     by_columns<O> rows = {dz};
-    by_columns_and_ones<I> columns = {x};
+    by_columns<I, 1, 1> columns = {x};
     put_gradient<I, O> gradient = {g};
     gemm<T, SPLITS>(rows, columns, gradient, O, I + 1, n, range);
 }
@@ -173,7 +173,7 @@ __device__ void dense_backward_parameters(real *g, const real *a, const real *w,
                                           block_range range)
 {
     dz_of_one_output<O, BELOW> rows = {a, w, d};
-    by_columns_and_ones<I> columns = {x};
+    by_columns<I, 1, 1> columns = {x};
     put_gradient<I, O> gradient = {g};
     gemm<T, SPLITS>(rows, columns, gradient, O, I + 1, n, range);
 }
@@ -194,29 +194,6 @@ __device__ void dense_backward_bias(real *db, const real *dz, int n, block_range
 }
 
 /* ---- few outputs (O up to 4): sums along rows instead of tiles that would be almost empty ---- */
-
-/* out = f(x w' + b), a warp a row */
-template <int I, int O, int ACTIVATION>
-__device__ void narrow_forward(real *out, const real *x, const real *w, const real *b, int n, block_range range)
-{
-    int lane = threadIdx.x % 32;
-    for (int r = range.first() / 32; r < n; r += range.stride() / 32) {
-        real sum[O] = {};
-        #pragma unroll 8
-        for (int i = lane; i < I; i += 32) {
-            real value = x[(size_t)r * I + i];
-            #pragma unroll
-            for (int j = 0; j < O; j++)
-                sum[j] += value * w[j * I + i];
-        }
-        #pragma unroll
-        for (int j = 0; j < O; j++) {
-            sum[j] = lanes_sum<32>(sum[j]);
-            if (lane == 0)
-                out[(size_t)r * O + j] = activate<ACTIVATION>(sum[j] + b[j]);
-        }
-    }
-}
 
 /* dx = dz w, times the derivative below; a thread LENGTH values side by side */
 template <int I, int O, int BELOW>
@@ -273,7 +250,7 @@ __device__ void narrow_backward_parameters(real *g, const real *dz, const real *
     }
 }
 
-/* ---- the last layer of a network that learns, if it has few outputs: WARPS warps a row ---- */
+/* ---- few outputs of a row, by WARPS warps: of the last layer of a network that learns, and narrow ones ---- */
 
 /* The threads of one row meet. */
 template <int WARPS>
@@ -320,6 +297,19 @@ __device__ inline void row_outputs(real *z, const real *row, const real *w, cons
             z[lane] += z[other * O + lane];
     if (S::INPUTS)
         row_barrier<WARPS>();
+}
+
+/* out = f(x w' + b), a warp a row */
+template <int I, int O, int ACTIVATION>
+__device__ void narrow_forward(real *out, const real *x, const real *w, const real *b, int n, block_range range)
+{
+    int lane = threadIdx.x % 32;
+    for (int r = range.first() / 32; r < n; r += range.stride() / 32) {
+        real *z = out + (size_t)r * O;
+        row_outputs<1, I, O>(z, x + (size_t)r * I, w, b, lane, 0);
+        if (lane < O)
+            z[lane] = activate<ACTIVATION>(z[lane]);
+    }
 }
 
 /* The row's loss, dz (n,O), and dx (n,I) if DX. With K_SPLITS > 0, x comes as K_SPLITS partial sums, and is

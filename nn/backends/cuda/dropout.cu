@@ -39,7 +39,8 @@ __device__ void dropout_backward(real *dx, const real *dz, const real *x, double
         rate, b, range, [&](int e, bool kept) { dx[e] = (kept ? dz[e] * scale : 0) * derivative<BELOW>(x[e]); });
 }
 
-/* ---- layers that only pass on: flatten with an activation, dropout when nothing is being learnt ---- */
+/* ---- layers that pass on: flatten with an activation, dropout when nothing is being learnt, and activations that are
+ * layers, whose FUNCTION takes its derivative from x ---- */
 
 template <int WIDTH, int ACTIVATION>
 __device__ void pass_forward(real *out, const real *x, int n, block_range range)
@@ -48,9 +49,13 @@ __device__ void pass_forward(real *out, const real *x, int n, block_range range)
         out[e] = activate<ACTIVATION>(x[e]);
 }
 
-template <int WIDTH, int BELOW>
+template <int WIDTH, int FUNCTION, int BELOW>
 __device__ void pass_backward(real *dx, const real *dz, const real *x, int n, block_range range)
 {
-    for (int e = range.first(); e < n * WIDTH; e += range.stride())
-        dx[e] = dz[e] * derivative<BELOW>(x[e]);
+    for (int e = range.first(); e < n * WIDTH; e += range.stride()) {
+        real gradient = dz[e];
+        if constexpr (FUNCTION != LINEAR)
+            gradient *= derivative_from_input<FUNCTION>(x[e]);
+        dx[e] = gradient * derivative<BELOW>(x[e]);
+    }
 }

@@ -60,6 +60,7 @@ class CudaEngine:
         self.name, self.dtype, self.layers, self.loss_name = backend, np.dtype(dtype), layers, loss
         self.inputs, self.outputs = layers[0].inputs, layers[-1].outputs
         self.size = sum(layer.parameters for layer in layers)
+        self._has_dropout = any(layer.kind == "dropout" for layer in layers)
         self.device, self.tf32, self.member = device, tf32, member or Member(ALONE, "", device)
         self.rank_group = self.member.rank_group
         if member:
@@ -191,7 +192,7 @@ class CudaEngine:
         with compiling:
             kind, parameters = self._choose_runner(purpose), self.vector("parameters")
             if kind is small.Small:
-                return kind(self.layers, self.loss_name, purpose, self.dtype, parameters)
+                return kind(self.plan(purpose), self.dtype, parameters)
             return kind(self._program(purpose), self.dtype, parameters, **together)
 
     def _choose_runner(self, purpose: Purpose) -> type[Runner]:
@@ -223,8 +224,12 @@ class CudaEngine:
             purpose = self.likely_purpose(own)
             kind = self._choose_runner(purpose)
             if kind is small.Small:
-                return small.Plan(self.layers, self.loss_name, purpose, self.dtype).routes()
+                return self.plan(purpose).routes()
             return [kind.about, *layer_routes(self._program(purpose))]
+
+    def plan(self, purpose: Purpose, pack: bool = False) -> small.Plan:
+        """Return how small.py computes this network, alone or in a pack."""
+        return small.Plan(self.layers, self.loss_name, purpose, self.dtype, pack)
 
     def runs_small(self, purpose: Purpose) -> bool:
         """Return whether a network alone is computed by small.py."""
@@ -240,7 +245,7 @@ class CudaEngine:
     ) -> Purpose:
         """Return the purpose of training by batches of that many rows; rule: of the update, moves: of images."""
         return Purpose(
-            "train", rows, labels, rows_as, weighted, self._has_dropout(), moves, rule, timed=self._to_record > 0,
+            "train", rows, labels, rows_as, weighted, self._has_dropout, moves, rule, timed=self._to_record > 0,
             distribute=self.member.distribute, updates_weights=self.member.updates_weights,
         )  # fmt: skip
 
@@ -261,9 +266,6 @@ class CudaEngine:
     def flops(self, purpose: Purpose) -> float:
         forward = 2.0 * sum(layer.outputs * layer.fan_in for layer in self.layers if layer.weight_shape)
         return forward * purpose.rows * (3 if purpose.backward else 1)
-
-    def _has_dropout(self) -> bool:
-        return any(layer.kind == "dropout" for layer in self.layers)
 
     # ---- training
 
@@ -346,7 +348,7 @@ class CudaEngine:
         data, rows = self.load(x, y), len(x)
         with self.here(f"a batch of {rows} rows"):
             cp, own = cupy(), most_rows(rows, rows, self.rank_group)
-            dropout = seed >= 0 and self._has_dropout()
+            dropout = seed >= 0 and self._has_dropout
             purpose = Purpose(
                 "gradients", max(1, own), data.labels, data.rows_as, dropout=dropout, distribute=self.member.distribute
             )
@@ -390,8 +392,7 @@ class CudaEngine:
             train = self.train_purpose(rows, labels, rows_as, False, "ADAM")
             for purpose in train, *(self.forward_purpose(kind, data, others) for kind in ("loss", "predict")):
                 if self.runs_small(purpose):
-                    plan = small.Plan(self.layers, self.loss_name, purpose, self.dtype, pack=True)
-                    compile_ahead(plan.source(), self.dtype.name, True)
+                    compile_ahead(self.plan(purpose, pack=True).source(), self.dtype.name, True)
                 elif program := self.whole_epochs(purpose):
                     compile_ahead(epoch_source(program), self.dtype.name, True)
 

@@ -219,28 +219,18 @@ struct by_rows {
     __device__ const real *at(place a, int k) const { return a.p + k; }
 };
 
-/* (k, m) row by row: the transpose of the stored matrix */
-template <int M, int ALIGNED = 1>
-struct by_columns {
-    enum { ALONG_K = 0, VECTOR = ALIGNED ? beside(M) : 1 };
-    typedef address place;
-    const real *p;
-    __device__ place find(int m) const { return place{p + m}; }
-    __device__ const real *at(place a, int k) const { return a.p + (size_t)k * M; }
-};
-
 /* The factor of a layer's bias, 1, and zeros up to a whole vector. */
 __device__ whole one = {{1}};
 
-/* by_columns with a further column of ones */
-template <int M>
-struct by_columns_and_ones {
-    enum { ALONG_K = 0, VECTOR = beside(M) };
+/* (k, m) row by row: the transpose of the stored matrix; with ONES a further column of ones */
+template <int M, int ALIGNED = 1, int ONES = 0>
+struct by_columns {
+    enum { ALONG_K = 0, VECTOR = ALIGNED ? beside(M) : 1 };
     struct place {
         const real *p;
         int step;
     };
     const real *p;
-    __device__ place find(int m) const { return m < M ? place{p + m, M} : place{one.v, 0}; }
-    __device__ const real *at(place a, int k) const { return a.p + (size_t)k * a.step; }
+    __device__ place find(int m) const { return !ONES || m < M ? place{p + m, M} : place{one.v, 0}; }
+    __device__ const real *at(place a, int k) const { return a.p + (size_t)k * (ONES ? a.step : M); }
 };

@@ -15,7 +15,7 @@ import numpy as np
 from ...cluster import ALONE
 from ...core.random import STREAM_SHUFFLE
 from ..engine import PackJob
-from ..member import Turns, check_vector
+from ..member import Turns, check_members, check_vector
 from .abi import CONTROL_TYPE, THREADS, update_rule
 from .data import check_numbers
 from .device import cupy
@@ -51,10 +51,8 @@ class CudaPack(Turns):
 
     def describe(self) -> str:
         with self._engine.here("a network's program"):
-            purpose = self._engine.likely_purpose(self._rows)
-            if self._side_by_side(purpose, self.count):
-                return f"{self.count} networks, each in a block of the GPU"
-        return super().describe()
+            together = self._side_by_side(self._engine.likely_purpose(self._rows), self.count)
+        return f"{self.count} networks, each in a block of the GPU" if together else super().describe()
 
     def bytes(self) -> int:
         return self._engine.bytes() + sum(matrix.nbytes for matrix in self._on_gpu.values())
@@ -71,26 +69,28 @@ class CudaPack(Turns):
     def set(self, member: int, what: str, vector: np.ndarray) -> None:
         engine = self._engine
         check_vector(engine, vector)
-        self._check_members([member])
+        check_members([member], self.count)
         with engine.here("the parameters"):
             if engine.size:
                 self._matrix(what)[member, : engine.size].set(np.ascontiguousarray(vector), stream=engine.stream)
             engine.stream.synchronize()
 
     def get(self, member: int, what: str) -> np.ndarray:
-        self._check_members([member])
+        check_members([member], self.count)
         with self._engine.here("the parameters"):
             return self._matrix(what)[member, : self._engine.size].get()
 
     def keep(self, member: int) -> None:
-        self._check_members([member])
+        check_members([member], self.count)
         with self._engine.here("a copy of the parameters", "use fewer networks, or smaller layers"):
             cupy().copyto(self._matrix("kept")[member], self._matrix("parameters")[member])
             self._engine.stream.synchronize()
 
-    def _check_members(self, members: list[int]) -> None:
-        if len(set(members)) < len(members) or not all(0 <= member < self.count for member in members):
-            raise ValueError(f"jobs of members {members}: expected each of {self.count} at most once")
+    def _check(self, jobs: Sequence[PackJob]) -> None:
+        """Raise ValueError for members that there are not, or are there twice, and for rows that a data set has not."""
+        check_members([job.member for job in jobs], self.count)
+        for job in {(place, id(job.data)): job for place, job in zip(_places(jobs), jobs, strict=True)}.values():
+            check_numbers(job.rows, job.data.rows)
 
     # ---- which way
 
@@ -102,17 +102,14 @@ class CudaPack(Turns):
     def _plan(self, purpose: Purpose) -> Plan | None:
         """Return what a block of the pack is to run; None: nothing does."""
         if purpose not in self._plans:
-            engine = self._engine
-            small = engine.runs_small(purpose)
-            plan = Plan(engine.layers, engine.loss_name, purpose, engine.dtype, pack=True) if small else None
-            self._plans[purpose] = plan
+            small = self._engine.runs_small(purpose)
+            self._plans[purpose] = self._engine.plan(purpose, pack=True) if small else None
         return self._plans[purpose]
 
     def epoch(self, jobs: Sequence[PackJob]) -> None:
         """Train every job's member; see Pack.epoch. Jobs whose batches are alike train together."""
-        self._check_members([job.member for job in jobs])
         engine, kinds, alike = self._engine, {}, {}
-        check_rows(jobs)
+        self._check(jobs)
         for job in jobs:
             left, how = len(job.rows) - job.progress.row, job.settings
             if left > 0:
@@ -210,22 +207,20 @@ class CudaPack(Turns):
     # ---- forward passes
 
     def predict(self, jobs: Sequence[PackJob]) -> list[np.ndarray]:
-        self._check_members([job.member for job in jobs])
         return self._passes("predict", jobs)
 
     def loss(self, jobs: Sequence[PackJob]) -> list[float]:
-        self._check_members([job.member for job in jobs])
+        sums = self._passes("loss", jobs)
         keys = [(id(job.data), place) for job, place in zip(jobs, _places(jobs), strict=True)]
         alike = dict(zip(keys, jobs, strict=True))
         weights = {key: total_weight(job.data.weights, job.rows) for key, job in alike.items()}
-        sums = self._passes("loss", jobs)
         return [own / weights[key] if weights[key] else 0.0 for own, key in zip(sums, keys, strict=True)]
 
     def _passes(self, kind: str, jobs: Sequence[PackJob]) -> list:
         """Return what a forward pass gives for each job: outputs (rows, outputs), or the sum of the rows' losses. Jobs
         whose passes are alike are in a launch together."""
         engine, of_rows, alike, found = self._engine, {}, {}, {}
-        check_rows(jobs)
+        self._check(jobs)
         for job in jobs:
             of_rows.setdefault((id(job.data), len(job.rows)), []).append(job)
         for (_, count), own in of_rows.items():
@@ -267,12 +262,6 @@ class CudaPack(Turns):
             own = self._matrix("parameters")[job.member, : max(1, self._engine.size)]
             cupy().copyto(self._engine.vector("parameters"), own)
         return self._engine
-
-
-def check_rows(jobs: Sequence[PackJob]) -> None:
-    """Raise ValueError for row numbers that a data set has not."""
-    for job in {(place, id(job.data)): job for place, job in zip(_places(jobs), jobs, strict=True)}.values():
-        check_numbers(job.rows, job.data.rows)
 
 
 def _places(jobs: Sequence[PackJob]) -> list[tuple]:

@@ -34,10 +34,12 @@ def backward(ws: Workspace, node: LayerNode) -> list[Phase]:
     if not node.dx:
         return []
     name, sizes, last = _kernel(ws, node)
-    if node.layer.function:
-        name, sizes = "function", (*sizes, node.layer.function.upper())
+    if node.layer.kind in POOLS:
+        name, sizes = "pool", (*sizes, int(node.layer.kind == "maxpool"))
+    elif name == "pass":
+        sizes = *sizes, (node.layer.function or "linear").upper()
     settings, arguments = (*sizes, node.activation_below.upper()), (node.dx, node.dz, node.x, *last)
-    blocks = ws.elementwise(ws.rows * node.layer.inputs // node.layer.stride**2)
+    blocks = ws.elementwise(ws.rows * node.layer.inputs)
     return [[Op(f"{name}_backward", settings, arguments, blocks)]]
 
 

@@ -104,45 +104,10 @@ __device__ inline real gathered(const real *d, const real *image, int y, int x)
     return sum;
 }
 
+/* dx (n,C,IH,IW) of windows that cover the whole image side by side: each pixel is read once, and a row of a window
+ * written at once. */
 template <class S, int MAX, int BELOW>
-__device__ void pool_backward(real *dx, const real *dz, const real *x, int n, block_range range)
-{
-    for (int e = range.first(); e < n * S::C * S::IH * S::IW; e += range.stride()) {
-        int plane = e / (S::IH * S::IW), p = e % (S::IH * S::IW);
-        const real *image = x + (size_t)plane * (S::IH * S::IW), *d = dz + (size_t)plane * (S::OH * S::OW);
-        real sum = gathered<S, MAX>(d, image, p / S::IW, p % S::IW);
-        dx[e] = BELOW == LINEAR ? sum : sum * derivative<BELOW>(x[e]);
-    }
-}
-
-/* The same where windows do not overlap: a thread a square of STRIDE x STRIDE pixels, which has one window in its
- * corner, or none at the far edges; each maximum is looked for once. */
-template <class S, int MAX, int BELOW>
-__device__ void pool_backward_apart(real *dx, const real *dz, const real *x, int n, block_range range)
-{
-    enum { DOWN = (S::IH + S::STRIDE - 1) / S::STRIDE, ACROSS = (S::IW + S::STRIDE - 1) / S::STRIDE };
-    for (int e = range.first(); e < n * S::C * DOWN * ACROSS; e += range.stride()) {
-        int plane = e / (DOWN * ACROSS), oy = e % (DOWN * ACROSS) / ACROSS, ox = e % ACROSS;
-        const real *image = x + (size_t)plane * (S::IH * S::IW);
-        real *to = dx + (size_t)plane * (S::IH * S::IW);
-        bool there = oy < S::OH && ox < S::OW;
-        real d = there ? dz[(size_t)plane * (S::OH * S::OW) + oy * S::OW + ox] : 0;
-        int best = MAX && there ? first_maximum<S>(image, oy * S::STRIDE, ox * S::STRIDE) : 0;
-        #pragma unroll
-        for (int i = 0; i < S::STRIDE * S::STRIDE; i++) {
-            int dy = i / S::STRIDE, column = i % S::STRIDE, y = oy * S::STRIDE + dy;
-            int at = y * S::IW + ox * S::STRIDE + column;
-            if (y >= S::IH || ox * S::STRIDE + column >= S::IW)
-                continue;
-            real sum = MAX ? (at == best ? d : 0) : dy < S::K && column < S::K ? d / (S::K * S::K) : 0;
-            to[at] = BELOW == LINEAR ? sum : sum * derivative<BELOW>(image[at]);
-        }
-    }
-}
-
-/* The same where they cover the whole image: each pixel is read once, and a row of a window written at once. */
-template <class S, int MAX, int BELOW>
-__device__ void pool_backward_tiled(real *dx, const real *dz, const real *x, int n, block_range range)
+__device__ inline void pool_backward_tiled(real *dx, const real *dz, const real *x, int n, block_range range)
 {
     typedef whole_window<S> window;
     for (int e = range.first(); e < n * S::C * S::OH * S::OW; e += range.stride()) {
@@ -164,24 +129,16 @@ __device__ void pool_backward_tiled(real *dx, const real *dz, const real *x, int
 }
 
 template <class S, int MAX, int BELOW>
-__device__ inline void pool_backward_any(real *dx, const real *dz, const real *x, int n, block_range range)
+__device__ void pool_backward(real *dx, const real *dz, const real *x, int n, block_range range)
 {
-    if constexpr (whole_window<S>::TILED)
+    if constexpr (whole_window<S>::TILED) {
         pool_backward_tiled<S, MAX, BELOW>(dx, dz, x, n, range);
-    else if constexpr (S::STRIDE >= S::K)
-        pool_backward_apart<S, MAX, BELOW>(dx, dz, x, n, range);
-    else
-        pool_backward<S, MAX, BELOW>(dx, dz, x, n, range);
-}
-
-template <class S, int BELOW>
-__device__ void maxpool_backward(real *dx, const real *dz, const real *x, int n, block_range range)
-{
-    pool_backward_any<S, 1, BELOW>(dx, dz, x, n, range);
-}
-
-template <class S, int BELOW>
-__device__ void avgpool_backward(real *dx, const real *dz, const real *x, int n, block_range range)
-{
-    pool_backward_any<S, 0, BELOW>(dx, dz, x, n, range);
+    } else {
+        for (int e = range.first(); e < n * S::C * S::IH * S::IW; e += range.stride()) {
+            int plane = e / (S::IH * S::IW), p = e % (S::IH * S::IW);
+            const real *image = x + (size_t)plane * (S::IH * S::IW), *d = dz + (size_t)plane * (S::OH * S::OW);
+            real sum = gathered<S, MAX>(d, image, p / S::IW, p % S::IW);
+            dx[e] = BELOW == LINEAR ? sum : sum * derivative<BELOW>(x[e]);
+        }
+    }
 }

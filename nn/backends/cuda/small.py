@@ -312,9 +312,8 @@ class Small(WholeEpochs):
 
     about = "runner Small: whole epochs in one launch, weights in shared memory"
 
-    def __init__(self, layers: list[Layer], loss: str, purpose: Purpose, dtype: np.dtype, parameters):
-        plan = Plan(layers, loss, purpose, dtype)
+    def __init__(self, plan: Plan, dtype: np.dtype, parameters):
         sums = plan.blocks * plan.parameters if plan.blocks > 1 else 0
-        program = Program(purpose, partial_sum_values=sums, shared_bytes=plan.bytes)
+        program = Program(plan.purpose, partial_sum_values=sums, shared_bytes=plan.bytes)
         super().__init__(program, dtype, parameters, plan.source())
         self.blocks, self.kernel.max_dynamic_shared_size_bytes = plan.blocks, plan.bytes
