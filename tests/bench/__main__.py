@@ -2,7 +2,8 @@
 
 python -m tests.bench                     all cases
 python -m tests.bench cc digits           the cases whose names begin so
-python -m tests.bench --backend cuda      on a GPU, beside PyTorch there
+python -m tests.bench --peers torch cnn0  beside PyTorch alone
+python -m tests.bench --backend cuda      on a GPU, beside PyTorch and JAX there
 python -m tests.bench --against ../old    another checkout's build and this one, in turn
 """
 

@@ -237,5 +237,148 @@ class Torch:
         return timed(call), self.torch.cat(call()).numpy()[checked_rows(case.rows)], {}
 
 
-SIDES = {side.name: side for side in (Nn, Torch)}
+class Jax:
+    """JAX: a whole epoch in one jitted scan, a forward pass in one jitted function."""
+
+    name = "jax"
+
+    def __init__(self, backend: str = "omp"):
+        import jax
+
+        jax.config.update("jax_platforms", device_of(backend))
+        jax.config.update("jax_enable_x64", True)  # for the cases in float64
+        jax.config.update("jax_default_matmul_precision", "highest")  # no TF32
+        self.jax, self.version = jax, jax.__version__
+
+    def start(self, case):
+        jax = self.jax
+        if isinstance(case, Product):
+            a, b = map(jax.numpy.asarray, case.factors())
+            product = jax.jit(jax.numpy.matmul)
+            return timed(lambda: product(a, b).block_until_ready()), product(a, b)[checked_rows(case.m)], {}
+        return self.start_forward(case) if isinstance(case, Forward) else self.start_training(case)
+
+    def forward(self, layers, parameters, x, with_output: bool, key=None):
+        """Outputs of rows x; without the output's activation if the loss has it. key: of dropout, or None."""
+        jax, lax = self.jax, self.jax.lax
+        jnp, at = jax.numpy, 0
+        x = x.reshape(len(x), *(layers[0].in_shape if layers[0].in_shape[1:] != (1, 1) else (-1,)))
+        for layer in layers:
+            if layer.weight_shape:
+                w, b = parameters[at : at + 2]
+                at += 2
+            if layer.kind == "dense":
+                x = x @ w.T + b
+            elif layer.kind == "conv":
+                left, right, top, below = padding(layer)
+                x = lax.conv(x, w, (layer.stride,) * 2, "VALID") if not any((left, right, top, below)) else (
+                    lax.conv_general_dilated(x, w, (layer.stride,) * 2, [(top, below), (left, right)])
+                )  # fmt: skip
+                x = x + b[:, None, None]
+            elif layer.kind == "maxpool":
+                window, steps = (1, 1, layer.kernel, layer.kernel), (1, 1, layer.stride, layer.stride)
+                x = lax.reduce_window(x, -jnp.inf, lax.max, window, steps, "VALID")
+            elif layer.kind == "flatten":
+                x = x.reshape(len(x), -1)
+            elif layer.kind == "dropout" and key is not None:
+                key, now = jax.random.split(key)
+                x = jnp.where(jax.random.bernoulli(now, 1 - layer.rate, x.shape), x / (1 - layer.rate), 0)
+            if layer is layers[-1] and not with_output and layer.activation in ("sigmoid", "softmax"):
+                return x
+            x = {
+                "linear": lambda z: z,
+                "relu": jax.nn.relu,
+                "sigmoid": jax.nn.sigmoid,
+                "tanh": jnp.tanh,
+                "softmax": jax.nn.softmax,
+            }[layer.activation](x)
+        return x
+
+    def loss(self, net, parameters, x, y, key=None):
+        jnp = self.jax.numpy
+        z = self.forward(net.layers, parameters, x, with_output=False, key=key)
+        if net.loss == "ce":
+            return -jnp.take_along_axis(self.jax.nn.log_softmax(z), y[:, None], 1).mean()
+        if net.loss == "bce":
+            return (jnp.maximum(z, 0) - z * y + jnp.log1p(jnp.exp(-jnp.abs(z)))).mean()
+        return ((z - y) ** 2).mean()
+
+    def start_training(self, case: TrainStepCase):
+        """Several networks are trained together, each on rows in an order of its own."""
+        jnp = self.jax.numpy
+        net = case.model.network(case.dtype)
+        parameters = [jnp.asarray(value) for value in net.parameters().values()]
+        gradient_of = self.gradient_of(net)
+        gradients = [
+            np.concatenate([np.ravel(g) for g in gradient_of(parameters, *map(jnp.asarray, checked))])
+            for checked in checked_batches(case)
+        ]
+        run = self.epochs(case, net, parameters, *map(jnp.asarray, case.data()))
+        run()  # compiles
+        return epoch_timer(run, case.batches * case.networks), np.stack(gradients), {}
+
+    def gradient_of(self, net):
+        """A function from parameters, rows and targets to the loss's gradients."""
+        return self.jax.grad(lambda parameters, *batch: self.loss(net, parameters, *batch))
+
+    def epochs(self, case: TrainStepCase, net, parameters: list, x, y):
+        """A function that trains one epoch, of all networks, and waits for its end."""
+        jax, jnp, lax = self.jax, self.jax.numpy, self.jax.lax
+        gradient_of = self.gradient_of(net)
+        rate = case.learning_rate
+        beta1, beta2, epsilon = OPTIMIZERS["adam"].constants
+
+        def sgd(w, g, m, v, step):
+            return w - rate * g, m, v
+
+        def adam(w, g, m, v, step):
+            m, v = beta1 * m + (1 - beta1) * g, beta2 * v + (1 - beta2) * g * g
+            root = jnp.sqrt(v / (1 - beta2**step)).astype(w.dtype) + epsilon
+            return w - (rate / (1 - beta1**step)).astype(w.dtype) * m / root, m, v
+
+        update = {"adam": adam, "sgd": sgd}[case.optimizer]
+
+        def epoch(state, x, y):  # arguments, for constants would become part of the program
+            def batch(state, rows):
+                parameters, m, v, step, key = state
+                key, now = jax.random.split(key)
+                step = step + 1
+                gradients = gradient_of(parameters, x[rows], y[rows], now)
+                new = [update(*each, step) for each in zip(parameters, gradients, m, v, strict=True)]
+                parameters, m, v = map(list, zip(*new, strict=True))
+                return (parameters, m, v, step, key), None
+
+            *others, key = state
+            key, now = jax.random.split(key)
+            order = jax.random.permutation(now, len(x)).reshape(-1, case.batch)
+            return lax.scan(batch, (*others, key), order)[0]
+
+        zeros = [jnp.zeros_like(p) for p in parameters]
+        state = parameters, zeros, list(zeros), jnp.zeros((), x.dtype), jax.random.PRNGKey(0)
+        if (networks := case.networks) > 1:
+            *others, key = jax.tree.map(lambda a: jnp.broadcast_to(a, (networks, *a.shape)), state)
+            state = *others, jax.random.split(state[-1], networks)
+            epoch = jax.vmap(epoch, in_axes=(0, None, None))
+        epoch = jax.jit(epoch)
+
+        def run():
+            nonlocal state
+            state = jax.block_until_ready(epoch(state, x, y))
+
+        return run
+
+    def start_forward(self, case: Forward):
+        jax, jnp = self.jax, self.jax.numpy
+        net = case.model.network(case.dtype)
+        parameters = [jnp.asarray(value) for value in net.parameters().values()]
+        forward = jax.jit(lambda parameters, x: self.forward(net.layers, parameters, x, with_output=True))
+        parts = blocks(jnp.asarray(case.model.data(case.rows, case.dtype)[0]), net.layers)
+
+        def call():
+            return jax.block_until_ready([forward(parameters, part) for part in parts])
+
+        return timed(call), np.concatenate(call())[checked_rows(case.rows)], {}
+
+
+SIDES = {side.name: side for side in (Nn, Torch, Jax)}
 PEERS = [name for name in SIDES if name != "nn"]
