@@ -10,8 +10,6 @@ static char *scratch_of(const nn_net *net, thread_team t)
     return net->buffers.scratch + t.id * net->buffers.scratch_stride;
 }
 
-static int64_t aligned(int64_t bytes) { return (bytes + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT; }
-
 static void *take(nn_net *net, int64_t bytes)
 {
     void *memory = nn_alloc(bytes);
@@ -22,17 +20,16 @@ static void *take(nn_net *net, int64_t bytes)
 
 static void point_layers(nn_net *net)
 {
+    real *w = net->vectors[NN_PARAMETERS], *m = net->vectors[NN_MOMENT1], *v = net->vectors[NN_MOMENT2];
     for (int i = 0; i < net->count; i++) {
         layer *l = &net->layers[i];
         if (!has_parameters(l))
             continue;
-        l->w = net->parameters + l->weight_at, l->b = net->parameters + l->bias_at;
+        l->w = w + l->weight_at, l->b = w + l->bias_at;
         int kept = l->weight_at < net->gradients_size;
         l->dw = kept ? net->gradients + l->weight_at : NULL, l->db = kept ? net->gradients + l->bias_at : NULL;
-        l->m = net->moment1 ? net->moment1 + l->weight_at : NULL;
-        l->bm = net->moment1 ? net->moment1 + l->bias_at : NULL;
-        l->v = net->moment2 ? net->moment2 + l->weight_at : NULL;
-        l->bv = net->moment2 ? net->moment2 + l->bias_at : NULL;
+        l->m = m ? m + l->weight_at : NULL, l->bm = m ? m + l->bias_at : NULL;
+        l->v = v ? v + l->weight_at : NULL, l->bv = v ? v + l->bias_at : NULL;
     }
 }
 
@@ -201,6 +198,12 @@ static void release_buffers(nn_net *net)
     nn_free(own->shared_scratch), nn_free(own->dz[0]), nn_free(own->dz[1]);
 }
 
+/* How many vectors there are: the parameters, which a network counts as its own, and those that somebody asked for. */
+static int64_t vectors_of(real *const vectors[])
+{
+    return 1 + !!vectors[NN_MOMENT1] + !!vectors[NN_MOMENT2] + !!vectors[NN_KEPT];
+}
+
 int FN(net_reserve)(nn_net *net, int64_t n)
 {
     if (n <= net->batch)
@@ -209,7 +212,7 @@ int FN(net_reserve)(nn_net *net, int64_t n)
     nn_net next = *net;                 /* the network stays unchanged until all memory is allocated */
     memcpy(layers, net->layers, sizeof layers);
     next.layers = layers;
-    next.bytes = net->engine_size * (1 + !!net->moment1 + !!net->moment2 + !!net->kept) + net->gradients_size;
+    next.bytes = net->engine_size * vectors_of(net->vectors) + net->gradients_size;
     next.bytes *= (int64_t)sizeof(real);
     if (!make_buffers(&next, n)) {
         release_buffers(&next);
@@ -221,26 +224,16 @@ int FN(net_reserve)(nn_net *net, int64_t n)
     return 0;
 }
 
-/* ---- moments and gradients ---- */
+/* ---- vectors and gradients ---- */
 
-/* Makes the optimiser's moments when one first asks. -1 when memory runs out. */
-static int need_moments(nn_net *net, int first, int second)
+/* A vector as the core keeps it, made now if nobody asked for it before; NULL when memory runs out. */
+static real *need_vector(nn_net *net, nn_vector what)
 {
-    int64_t bytes = net->engine_size * (int64_t)sizeof(real);
-    if (first && !net->moment1)
-        net->moment1 = take(net, bytes);
-    if (second && !net->moment2)
-        net->moment2 = take(net, bytes);
-    point_layers(net);
-    return (first && !net->moment1) || (second && !net->moment2) ? -1 : 0;
-}
-
-/* Makes room for a copy of the parameters. -1 when memory runs out. */
-static int need_kept(nn_net *net)
-{
-    if (!net->kept)
-        net->kept = take(net, net->engine_size * (int64_t)sizeof(real));
-    return net->kept ? 0 : -1;
+    if (!net->vectors[what]) {
+        net->vectors[what] = take(net, net->engine_size * (int64_t)sizeof(real));
+        point_layers(net);
+    }
+    return net->vectors[what];
 }
 
 /* Makes room for the gradients that are kept in a batch of `rows` rows; for those of all layers where rows is 0. The

@@ -37,19 +37,15 @@ def declarations(text):
     """Header text as cffi wants it: without preprocessor lines, FN(name) once per number type."""
     text = re.sub(r"/\*.*?\*/", "", text, flags=re.S)
     text = re.sub(r"^\s*#.*$", "", text, flags=re.M)
-    statements = re.findall(r"[^;{]*(?:\{[^}]*\}[^;]*)?;", text)
-    return "\n".join(
-        instantiate(s, real, f"name_{suffix}".replace("name", r"\1"))
-        for s in statements
-        for suffix, real in (REALS.items() if "FN(" in s else [("", "")])
-    )
-
-
-def instantiate(statement, real, name):
-    """One FN prototype for one number type; other statements pass through."""
-    if "FN(" not in statement:
-        return statement
-    return re.sub(r"\breal\b", real, re.sub(r"FN\((\w+)\)", name, statement))
+    found = []
+    for statement in re.findall(r"[^;{]*(?:\{[^}]*\}[^;]*)?;", text):
+        if "FN(" not in statement:
+            found.append(statement)
+            continue
+        for suffix, real in REALS.items():
+            named = re.sub(r"FN\((\w+)\)", rf"\1_{suffix}", statement)
+            found.append(re.sub(r"\breal\b", real, named))
+    return "\n".join(found)
 
 
 def prototypes(text):
@@ -161,9 +157,8 @@ def relative(*names):
     return [os.path.relpath(CSRC / name).replace(os.sep, "/") for name in names]
 
 
-def extension(name, source, sources, compile_flags, link_flags, extra_headers=()):
+def extension(name, source, sources, compile_flags, link_flags, headers=("nn.h",)):
     ffi = FFI()
-    headers = ["nn.h", *extra_headers]
     ffi.cdef("\n".join(declarations((CSRC / header).read_text()) for header in headers))
     ffi.set_source(
         f"nn.core.{name}",
@@ -192,7 +187,7 @@ def make_seq():
         [*cores, *relative("common.c", "random.c", "seq/isa.c", "csv.c")],
         PLAIN_FLAGS,
         [],
-        extra_headers=["csv.h"],
+        headers=["nn.h", "csv.h"],
     )
 
 

@@ -142,9 +142,9 @@ struct nn_net {
     layer *layers;
     int64_t size, engine_size;          /* values in a parameter vector, and in the five below */
     int64_t kept_size, gradients_size;  /* of layers that always keep their gradients; of those allocated */
-    real *parameters, *gradients, *moment1, *moment2;   /* the first with a value more, the second with two: ranks.c.
-                                                         * Parameters are the caller's: net_use */
-    real *kept;                         /* a copy of the parameters; NULL: none was asked for */
+    real *vectors[NN_KEPT + 1];         /* by nn_vector; NULL: nobody asked for it. The parameters are the caller's
+                                         * (net_use), with a value more (ranks.c) */
+    real *gradients;                    /* with two values more: ranks.c */
     real *dx;                           /* gradient of x, only while asked for */
     int64_t bytes;
     int stop;                           /* what the first thread read after the last batch */
@@ -162,6 +162,9 @@ static inline int has_parameters(const layer *l) { return l->weight_size + l->bi
 
 /* Values from one row of a batch to the next. */
 static inline int64_t row_stride(int64_t n) { return (n + VECTOR - 1) / VECTOR * VECTOR; }
+
+/* Bytes, or values, up to the next multiple of ALIGNMENT. */
+static inline int64_t aligned(int64_t n) { return (n + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT; }
 
 /* Copy rows of `width` values between arrays of different row lengths. */
 static inline void take_rows(real *to, int64_t to_stride, const real *from, int64_t from_stride, int64_t rows,

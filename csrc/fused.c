@@ -2,7 +2,7 @@
  * through all of them before the next few. A layer's output is then still in the L2 cache when the next layer reads it,
  * and no thread waits for another in between. The gradients between the layers exist for those few rows only. The
  * weights' gradients are partial sums over rows of the batch, the same for any number of threads.
- * uses: buffers.c (shares_dz, partial_sums_of_fused), pass.c (stamps_of, step_layer)
+ * uses: buffers.c (shares_dz, partial_sums_of_fused), pass.c (stamp, step_layer)
  */
 #include "core.h"
 
@@ -27,20 +27,6 @@ static const real *input_rows(const nn_net *net, int i, const batch *some)
     return i > 0 ? output_rows(net, i - 1, some) : net->buffers.x + some->row * row_stride(net->layers[0].inputs);
 }
 
-/* Seconds spent in each layer, for the profile: layers alternate, so one stamp each cannot tell. */
-typedef struct {
-    double *spent, since;                       /* spent: by layer; NULL: no profile */
-} layer_times;
-
-static void add_time(layer_times *t, int i)
-{
-    if (t->spent) {
-        double now = nn_seconds();
-        t->spent[i] += now - t->since;
-        t->since = now;
-    }
-}
-
 static void prepare_fused(nn_net *net, int backward, int lowest, const batch *b)
 {
     for (int i = lowest; i < net->buffers.fused_layers; i++)
@@ -52,8 +38,6 @@ static void prepare_fused(nn_net *net, int backward, int lowest, const batch *b)
 static void forward_fused(nn_net *net, const batch *b)
 {
     int fused = net->buffers.fused_layers;
-    double *stamps = stamps_of(net, b), spent[fused];
-    layer_times t = {stamps ? memset(spent, 0, sizeof spent) : NULL, stamps ? nn_seconds() : 0};
     int64_t rows = net->buffers.fused_rows, first, last;
     prepare_fused(net, 0, 0, b);
     thread_share(b->team, b->n, 1, &first, &last);
@@ -62,13 +46,11 @@ static void forward_fused(nn_net *net, const batch *b)
         for (int i = 0; i < fused; i++) {
             layer *l = &net->layers[i];
             l->kind->forward(l, output_rows(net, i, &some), input_rows(net, i, &some), &some);
-            add_time(&t, i);
+            stamp(net, b, stamp_forward(i));
         }
     }
     barrier_wait(b->team);
-    add_time(&t, fused - 1);
-    for (int i = 0; stamps && i < fused; i++)
-        stamps[stamp_forward(i)] = stamps[stamp_forward(i) - 1] + spent[i];
+    stamp(net, b, stamp_forward(fused - 1));
 }
 
 /* Where the gradient of a layer's output begins for some rows. */
@@ -81,7 +63,7 @@ static real *dz_rows(const nn_net *net, int i, const batch *some)
 }
 
 /* The rows of one partial sum, from the last fused layer down to `lowest`. */
-static void backward_partial_sum(nn_net *net, int64_t number, const batch *some, real *dx, int lowest, layer_times *t)
+static void backward_partial_sum(nn_net *net, int64_t number, const batch *some, real *dx, int lowest, const batch *b)
 {
     for (int i = net->buffers.fused_layers - 1; i >= lowest; i--) {
         layer *l = &net->layers[i];
@@ -93,7 +75,7 @@ static void backward_partial_sum(nn_net *net, int64_t number, const batch *some,
             l->kind->backward_input(l, dx + some->row * row_stride(l->inputs), dz, x, below, some);
         if (has_parameters(l))
             l->kind->fast.add_partial_sum(l, dz, x, number, some);
-        add_time(t, i);
+        stamp(net, b, stamp_gradients(net->count, i));
     }
 }
 
@@ -113,21 +95,14 @@ static void reduce_fused(nn_net *net, const batch *b, int lowest)
 
 static void backward_fused(nn_net *net, const batch *b, real *dx, int lowest)
 {
-    int fused = net->buffers.fused_layers;
-    double *stamps = stamps_of(net, b), spent[fused];
-    layer_times t = {stamps ? memset(spent, 0, sizeof spent) : NULL, stamps ? nn_seconds() : 0};
     int64_t count = partial_sums_of_fused(net, b->n), first, last;
     prepare_fused(net, 1, lowest, b);
     thread_share(b->team, count, 1, &first, &last);
     for (int64_t number = first; number < last; number++) {
         batch some = some_rows(b, b->n * number / count, b->n * (number + 1) / count);
-        backward_partial_sum(net, number, &some, dx, lowest, &t);
+        backward_partial_sum(net, number, &some, dx, lowest, b);
     }
     barrier_wait(b->team);
     reduce_fused(net, b, lowest);
-    add_time(&t, lowest);
-    for (int i = fused - 1; stamps && i >= lowest; i--) {
-        int place = stamp_gradients(net->count, i);
-        stamps[place] = stamps[place + 1] = stamps[place - 1] + spent[i];
-    }
+    stamp(net, b, stamp_gradients(net->count, lowest));
 }

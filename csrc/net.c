@@ -1,5 +1,5 @@
 /* net.c - a network: its layer kinds, the layout of its parameter vectors, and their way in and out.
- * uses: the files of the layer kinds, buffers.c (last_layer, point_layers, release_buffers, need_moments, need_kept)
+ * uses: the files of the layer kinds, buffers.c (last_layer, point_layers, release_buffers, need_vector)
  */
 #include "core.h"
 
@@ -80,21 +80,22 @@ void FN(net_free)(nn_net *net)
         return;
     if (net->layers)
         release_buffers(net);
-    nn_free(net->gradients), nn_free(net->moment1), nn_free(net->moment2), nn_free(net->kept);
-    nn_free(net->layers), nn_free(net);
+    for (int v = NN_MOMENT1; v <= NN_KEPT; v++)
+        nn_free(net->vectors[v]);
+    nn_free(net->gradients), nn_free(net->layers), nn_free(net);
 }
 
 real *FN(net_vector)(const nn_net *net)
 {
     real *vector = nn_alloc((net->engine_size + 1) * (int64_t)sizeof(real));
-    if (vector && net->parameters)
-        memcpy(vector, net->parameters, (size_t)net->engine_size * sizeof(real));
+    if (vector && net->vectors[NN_PARAMETERS])
+        memcpy(vector, net->vectors[NN_PARAMETERS], (size_t)net->engine_size * sizeof(real));
     return vector;
 }
 
 void FN(net_use)(nn_net *net, real *parameters)
 {
-    net->parameters = parameters;
+    net->vectors[NN_PARAMETERS] = parameters;
     point_layers(net);
 }
 
@@ -102,18 +103,6 @@ int64_t FN(net_bytes)(const nn_net *net) { return net->bytes; }
 
 void FN(net_profile)(nn_net *net, nn_profile *profile) { net->profile = profile; }
 void FN(net_ranks)(nn_net *net, const nn_ranks *ranks) { net->ranks = ranks; }
-
-/* The vector, made now if nobody asked for it before; NULL when memory runs out. */
-static real *whole_vector(nn_net *net, nn_vector what)
-{
-    switch (what) {
-    case NN_PARAMETERS: return net->parameters;
-    case NN_MOMENT1: return need_moments(net, 1, 0) ? NULL : net->moment1;
-    case NN_MOMENT2: return need_moments(net, 0, 1) ? NULL : net->moment2;
-    case NN_KEPT: return need_kept(net) ? NULL : net->kept;
-    }
-    NOT_REACHED;
-}
 
 /* Between the caller's layout of a vector and the core's: into the core's, or out of it. */
 static void copy_vector(const nn_net *net, real *to, const real *from, int out)
@@ -133,7 +122,7 @@ static void copy_vector(const nn_net *net, real *to, const real *from, int out)
 
 int FN(net_set)(nn_net *net, nn_vector what, const real *from)
 {
-    real *to = whole_vector(net, what);
+    real *to = need_vector(net, what);
     if (to)
         copy_vector(net, to, from, 0);
     return to ? 0 : -1;
@@ -141,7 +130,7 @@ int FN(net_set)(nn_net *net, nn_vector what, const real *from)
 
 int FN(net_get)(nn_net *net, nn_vector what, real *to)
 {
-    const real *from = whole_vector(net, what);
+    const real *from = need_vector(net, what);
     if (from)
         copy_vector(net, to, from, 1);
     return from ? 0 : -1;
@@ -149,8 +138,8 @@ int FN(net_get)(nn_net *net, nn_vector what, real *to)
 
 int FN(net_keep)(nn_net *net)
 {
-    if (need_kept(net))
-        return -1;
-    memcpy(net->kept, net->parameters, (size_t)net->engine_size * sizeof(real));
-    return 0;
+    real *kept = need_vector(net, NN_KEPT);
+    if (kept)
+        memcpy(kept, net->vectors[NN_PARAMETERS], (size_t)net->engine_size * sizeof(real));
+    return kept ? 0 : -1;
 }

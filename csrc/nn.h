@@ -86,13 +86,14 @@ typedef struct {
     int32_t stop;                       /* not 0: end after this batch */
 } nn_progress;
 
-/* When the steps of a batch ended, on nn_seconds' clock. A row a batch: its begin; rows gathered; forward of layer
- * 0, 1, ...; loss; of each layer from the last to the first: gradients, update (done with them where they are equal);
- * between ranks: gradients summed, update, parameters sent; the batch's end. A step that was not taken leaves its place
- * as it was. NULL in net_profile, or no room left, and nothing is written. */
+/* How long the steps of a batch took. A row a batch: its begin, on nn_seconds' clock; then seconds: rows gathered;
+ * forward of layer 0, 1, ...; loss; of each layer from the last to the first: gradients, update (0 where these include
+ * it); between ranks: gradients summed, update, parameters sent; the batch's end. The seconds of the first thread: those
+ * of its micro-batches are added up. NULL in net_profile, or no room left, and nothing is written. */
 typedef struct {
     int64_t capacity, batches;          /* rows allocated, rows written */
-    double *stamps;                     /* (capacity, 7 + 3 layers); stamps.h names the places */
+    double *seconds;                    /* (capacity, 7 + 3 layers), all 0 before; stamps.h names the places */
+    double last;                        /* when a step last ended */
 } nn_profile;
 
 /* The processes that train one network together over MPI: rank r of `size` takes the rows from n r / size up to

@@ -1,13 +1,13 @@
 /* pack.c - networks of one architecture side by side: each thread has the buffers of one network, and takes the
  * parameters of the next member as it gets free. A member's bits do not depend on the thread, and threads meet nowhere
  * before the last job.
- * uses: buffers.c (point_layers), net.c, train.c (net_epoch), test.c (net_predict, net_loss)
+ * uses: buffers.c (point_layers, vectors_of), net.c, train.c (net_epoch), test.c (net_predict, net_loss)
  */
 #include "core.h"
 
 /* A network of a pack while no thread works on it: see nn_net. */
 typedef struct {
-    real *parameters, *moment1, *moment2, *kept;
+    real *vectors[NN_KEPT + 1];
 } member;
 
 /* A thread's network: buffers, gradients, and the vectors of the member at hand; none of its own. */
@@ -25,22 +25,16 @@ struct nn_pack {
 
 static void take_member(nn_net *net, const member *m)
 {
-    net->parameters = m->parameters, net->moment1 = m->moment1, net->moment2 = m->moment2, net->kept = m->kept;
+    memcpy(net->vectors, m->vectors, sizeof net->vectors);
     point_layers(net);
-}
-
-static int64_t vectors_of(const member *m)
-{
-    return !!m->parameters + !!m->moment1 + !!m->moment2 + !!m->kept;
 }
 
 /* Gives the member its vectors back. Those that it has got meanwhile are its memory, not the network's. */
 static void give_back_member(nn_net *net, member *m)
 {
-    member now = {net->parameters, net->moment1, net->moment2, net->kept};
-    net->bytes -= (vectors_of(&now) - vectors_of(m)) * net->engine_size * (int64_t)sizeof(real);
-    net->parameters = net->moment1 = net->moment2 = net->kept = NULL;
-    *m = now;
+    net->bytes -= (vectors_of(net->vectors) - vectors_of(m->vectors)) * net->engine_size * (int64_t)sizeof(real);
+    memcpy(m->vectors, net->vectors, sizeof m->vectors);
+    memset(net->vectors, 0, sizeof net->vectors);
 }
 
 /* ---- memory ---- */
@@ -57,7 +51,7 @@ nn_pack *FN(pack_new)(const nn_layer *layers, int count, nn_loss loss, int membe
     for (int t = 0; !failed && t < pack->threads; t++)
         failed = !(pack->workers[t].net = FN(net_new)(layers, count, loss, 1, 1));
     for (int m = 0; !failed && m < members; m++)
-        failed = !(pack->own[m].parameters = FN(net_vector)(pack->workers[0].net));
+        failed = !(pack->own[m].vectors[NN_PARAMETERS] = FN(net_vector)(pack->workers[0].net));
     if (!failed)
         return pack;
     FN(pack_free)(pack);
@@ -70,10 +64,9 @@ void FN(pack_free)(nn_pack *pack)
         return;
     for (int t = 0; pack->workers && t < pack->threads; t++)
         FN(net_free)(pack->workers[t].net), nn_free(pack->workers[t].order);
-    for (int m = 0; pack->own && m < pack->members; m++) {
-        const member *own = &pack->own[m];
-        nn_free(own->parameters), nn_free(own->moment1), nn_free(own->moment2), nn_free(own->kept);
-    }
+    for (int m = 0; pack->own && m < pack->members; m++)
+        for (int v = 0; v <= NN_KEPT; v++)
+            nn_free(pack->own[m].vectors[v]);
     nn_free(pack->workers), nn_free(pack->own), nn_free(pack);
 }
 
@@ -99,7 +92,7 @@ int64_t FN(pack_bytes)(const nn_pack *pack)
     for (int t = 0; t < pack->threads; t++)     /* a network counts its parameters, which a worker has not */
         bytes += pack->workers[t].net->bytes - vector + pack->rows * (int64_t)sizeof(int64_t);
     for (int m = 0; m < pack->members; m++)
-        bytes += vectors_of(&pack->own[m]) * vector;
+        bytes += vectors_of(pack->own[m].vectors) * vector;
     return bytes;
 }
 

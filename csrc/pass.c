@@ -7,18 +7,18 @@
 
 /* ---- stamps ---- */
 
-/* The batch's row of the profile, for the first thread; NULL for others, and without a profile. */
-static double *stamps_of(const nn_net *net, const batch *b)
-{
-    nn_profile *p = net->profile;
-    return p && b->team.id == 0 && p->batches < p->capacity ? p->stamps + p->batches * stamps_in_all(net->count) : NULL;
-}
-
+/* By the first thread, where there is a profile: the time since the last stamp was spent in this step of the batch, if one
+ * has begun: a loss of other rows has no steps. Micro-batches begin one after the other in the same batch. */
 static void stamp(const nn_net *net, const batch *b, int place)
 {
-    double *stamps = stamps_of(net, b);
-    if (stamps)
-        stamps[place] = nn_seconds();
+    nn_profile *p = net->profile;
+    if (!p || b->team.id || p->batches == p->capacity)
+        return;
+    double now = nn_seconds(), *row = p->seconds + p->batches * stamps_in_all(net->count);
+    int begins = place == STAMP_BEGIN, has_begun = row[STAMP_BEGIN] > 0;
+    if (begins != has_begun)
+        row[place] += begins ? now : now - p->last;
+    p->last = now;
 }
 
 /* ---- gather ---- */

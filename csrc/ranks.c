@@ -91,9 +91,9 @@ static int same_parameters(nn_net *net, int *stop)
     const real *asked = net->gradients + net->engine_size;
     int failed = 0;
     if (net->ranks->central) {
-        real *flag = net->parameters + net->engine_size;
+        real *flag = net->vectors[NN_PARAMETERS] + net->engine_size;
         *flag = *asked;
-        failed = broadcast(net->ranks, net->parameters, net->engine_size + 1);
+        failed = broadcast(net->ranks, net->vectors[NN_PARAMETERS], net->engine_size + 1);
         asked = flag;
     }
     *stop = failed || *asked > 0;

@@ -1,4 +1,4 @@
-/* stamps.h - where the profile of a batch keeps the end of each step: nn_profile in nn.h names them in this order. */
+/* stamps.h - where the profile of a batch keeps the time of each step: nn_profile in nn.h names them in this order. */
 #ifndef NN_STAMPS_H
 #define NN_STAMPS_H
 

@@ -25,36 +25,12 @@ static const real *rows_in_place(const nn_net *net, const nn_data *data, const i
 /* With fewer rows a thread, all threads predict together: large weights are then read only once. */
 enum { LEAST_ALONE = 32 };
 
-/* A prediction in which each thread takes whole rows through all layers. */
-typedef struct {
-    const nn_data *data;
-    const int64_t *rows;
-    const real *given;                  /* the caller's rows, where they are read in place */
-    real *out;
-} prediction;
-
-/* Rows [at, at + b->n) through all layers, in this thread's buffers. */
-static void predict_rows(const prediction *p, nn_net *own, int64_t at, batch *b)
-{
-    const real *x = own->buffers.x;
-    int64_t inputs = own->layers[0].inputs;
-    if (p->given)
-        x = p->given + at * inputs, b->x_row = inputs;
-    else
-        gather(own, p->data, p->rows ? p->rows + at : NULL, at, (next_rows){NULL, 0}, 0, b);
-    for (int i = 0; i < own->count; i++, b->x_row = 0) {
-        layer *l = &own->layers[i];
-        l->kind->forward(l, l->out, x, b);
-        x = l->out;
-    }
-    take_images(p->out + at * last_layer(own)->outputs, x, b->n, last_layer(own)->spec.out);
-}
-
 /* Each thread takes the next rows through all layers, in its part of the buffers: no thread waits for another. */
 static void predict_alone(nn_net *net, real *out, const nn_data *data, const int64_t *rows, int64_t n, int threads)
 {
-    const prediction p = {data, rows, rows_in_place(net, data, rows), out};
-    const int64_t size = rows_at_a_time(net, threads);
+    const real *given = rows_in_place(net, data, rows);
+    const int64_t size = rows_at_a_time(net, threads), inputs = net->layers[0].inputs;
+    const layer *output = last_layer(net);
     int64_t next = 0;
     #pragma omp parallel num_threads(threads)
     {
@@ -63,7 +39,14 @@ static void predict_alone(nn_net *net, real *out, const nn_data *data, const int
         nn_net own = rows_of_net(net, layers, here.id * size, NULL);
         for (int64_t at; (at = __atomic_fetch_add(&next, size, __ATOMIC_RELAXED)) < n;) {
             batch b = {.team = {0, 1, NULL}, .n = min_i64(size, n - at), .scratch = scratch_of(net, here)};
-            predict_rows(&p, &own, at, &b);
+            const real *x = given ? given + at * inputs : own.buffers.x;
+            if (given)
+                b.x_row = inputs;
+            else
+                gather(&own, data, rows ? rows + at : NULL, at, (next_rows){NULL, 0}, 0, &b);
+            for (int i = 0; i < net->count; x = layers[i++].out, b.x_row = 0)
+                layers[i].kind->forward(&layers[i], layers[i].out, x, &b);
+            take_images(out + at * output->outputs, x, b.n, output->spec.out);
         }
     }
 }

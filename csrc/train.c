@@ -1,5 +1,5 @@
 /* train.c - the one epoch loop of the plain and the fast build, and the gradients of one batch.
- * uses: buffers.c (need_moments, need_gradients), ranks.c, pass.c (train_batch), micro_batch.c (train_micro_batches)
+ * uses: buffers.c (need_vector, need_gradients), ranks.c, pass.c (train_batch), micro_batch.c (train_micro_batches)
  */
 #include "core.h"
 #include <math.h>
@@ -75,11 +75,12 @@ static int prepare_epoch(epoch *e)
     nn_net *net = e->net;
     int64_t batch = e->training->batch, rest = (e->n - e->progress->row) % batch;
     int64_t most = largest_share(net, min_i64(batch, e->n));
-    int moments = steps_here(net) ? e->training->moments : 0;
+    int moments = steps_here(net) ? e->training->moments : 0, complete = 1;
     if (FN(net_reserve)(net, most) || loss_book_open(&e->losses, net->ranks, e->progress->loss))
         return -1;
-    if (!need_moments(net, moments > 0, moments > 1) && !need_gradients(net, net->ranks ? 0 : most)
-        && (rest == 0 || !need_gradients(net, rest)))
+    for (int i = 0; i < moments; i++)
+        complete &= need_vector(net, NN_MOMENT1 + i) != NULL;
+    if (complete && !need_gradients(net, net->ranks ? 0 : most) && (rest == 0 || !need_gradients(net, rest)))
         return 0;
     nn_free(e->losses.mine);
     return -1;

@@ -60,14 +60,12 @@ static void pass_pack(real *to, const real *w, const pass *p, thread_team t)
 
 /* ---- workspace ---- */
 
-static int64_t whole_lines(int64_t n) { return (n + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT; }
-
 /* Values of a partial sum: weights, then biases. */
 static int64_t partial_sum_size(const pass *p)
 {
     if (p->algorithm == PLANES)
-        return whole_lines(planes_partial_sum(&p->geometry));
-    return whole_lines(packed_size(&p->geometry) + row_stride(p->geometry.out));
+        return aligned(planes_partial_sum(&p->geometry));
+    return aligned(packed_size(&p->geometry) + row_stride(p->geometry.out));
 }
 
 /* The number of partial sums over a batch's images: a power of 2, so that threads can share them evenly. */
@@ -80,7 +78,7 @@ static int64_t partial_sums_of(const pass *p, int64_t n)
 }
 
 /* Forward: packed weights, then the biases that the sums begin with. */
-static int64_t biases_at(const pass *p) { return whole_lines(pass_packed_size(p)); }
+static int64_t biases_at(const pass *p) { return aligned(pass_packed_size(p)); }
 
 /* Backward: packed weights of all phases, then the partials of the weight's gradient. */
 static int64_t partial_sums_at(const nn_layer *spec)
@@ -90,7 +88,7 @@ static int64_t partial_sums_at(const nn_layer *spec)
         pass p = backward_pass(spec, phase);
         packed += pass_packed_size(&p);
     }
-    return whole_lines(packed);
+    return aligned(packed);
 }
 
 static int64_t conv_shared_scratch(const nn_layer *spec, int64_t n)
@@ -105,8 +103,8 @@ static int64_t padded_values(const pass *p)
 {
     switch (p->algorithm) {
     case WINOGRAD: return 0;
-    case PLANES: return whole_lines(planes_size(&p->padded));
-    case DIRECT: return whole_lines(padded_size(&p->padded));
+    case PLANES: return aligned(planes_size(&p->padded));
+    case DIRECT: return aligned(padded_size(&p->padded));
     }
     NOT_REACHED;
 }
@@ -123,7 +121,7 @@ static padded_places padded_places_of(const nn_layer *l)
     padded_image gradient = gradient_padding(&forward.geometry, &forward.padded);
     padded_places at = {.backward = padded_values(&forward)};
     at.gradient = at.backward + padded_values(&backward);
-    at.size = at.gradient + (forward.algorithm == PLANES ? whole_lines(planes_size(&gradient)) : 0);
+    at.size = at.gradient + (forward.algorithm == PLANES ? aligned(planes_size(&gradient)) : 0);
     return at;
 }
 

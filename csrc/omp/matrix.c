@@ -39,8 +39,6 @@ INLINE int64_t tile_height(int64_t m, int64_t i, int64_t most)
     return i < higher * (base + 1) ? base + 1 : base;
 }
 
-INLINE int64_t whole_vectors(int64_t n) { return (n + VECTOR - 1) / VECTOR * VECTOR; }
-
 /* Columns are divided into panels in the same way: the width of the panel at column j. */
 INLINE int64_t panel_width(int64_t width, int64_t j)
 {
@@ -53,7 +51,7 @@ INLINE int64_t panel_width(int64_t width, int64_t j)
 static void pack_panel(real *to, int64_t lanes, const real *from, int64_t lane_step, int64_t step, int64_t there,
                        int64_t depth, const real *end)
 {
-    int64_t q = 0, copied = whole_vectors(lanes);
+    int64_t q = 0, copied = row_stride(lanes);
     if (lane_step == 1)
         for (; q < depth && from + q * step + copied <= end; q++)
             for (int64_t s = 0; s < copied; s += VECTOR)
@@ -270,7 +268,7 @@ int FN(matmul)(real *c, const real *a, const real *b, int64_t m, int64_t n, int6
         .b = b, .b_row = b_transposed ? 1 : n, .b_col = b_transposed ? k : 1,
     };
     int64_t worth = (int64_t)(2.0 * (double)m * (double)n * (double)k / 4e5);
-    int64_t stride = (multiply_scratch(&p) + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
+    int64_t stride = aligned(multiply_scratch(&p));
     threads = nn_begin((int)max_i64(1, min_i64(threads, worth)), 1);
     char *scratch = nn_alloc(stride * threads);
     if (scratch) {

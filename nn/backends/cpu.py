@@ -327,7 +327,7 @@ class CpuEngine:
     def record(self, batches: int) -> None:
         self._stamps = np.zeros((batches, 7 + 3 * self._layers))
         stamps = self._pointer(self._stamps, dtype=np.float64, writable=True)
-        self._profile = self.ffi.new("nn_profile *", {"capacity": batches, "stamps": stamps})
+        self._profile = self.ffi.new("nn_profile *", {"capacity": batches, "seconds": stamps})
         self._call("net_profile", self._own.net, self._profile)
 
     def recorded(self) -> list[list[TimedStep]]:
@@ -339,8 +339,7 @@ class CpuEngine:
         steps = [("gather", None), *(("forward", i) for i in layers), ("loss", None)]
         steps += [(name, i) for i in reversed(layers) for name in ("backward", "update")]
         steps += [*between, between[0], ("end", None)]
-        # layers that need no gradients leave no stamps: they took no time
-        times = np.maximum.accumulate(self._stamps[: self._profile.batches], axis=1).tolist()
+        times = np.cumsum(self._stamps[: self._profile.batches], axis=1).tolist()
         return [
             [
                 TimedStep(*step, begin, end)

@@ -49,28 +49,19 @@ def interval_of(reports, *names):
 # ---------------------------------------------------------------- the draws
 
 
-def test_a_resample_has_as_many_rows_as_there_are():
+def test_resamples_have_as_many_rows_as_there_are_drawn_evenly_and_differ_by_number_and_seed():
+    """37,000 draws of 37 rows: the sum of squares is chi-squared with 36 degrees of freedom, below 72 but in 3e-4."""
     times = draws(37)
     assert times.shape == (1000, 37) and (times.sum(axis=1) == 37).all() and times.min() == 0
-
-
-def test_rows_are_drawn_evenly():
-    """37,000 draws of 37 rows: the sum of squares is chi-squared with 36 degrees of freedom, below 72 but in 3e-4."""
-    counts = draws(37).sum(axis=0)
-    assert ((counts - 1000) ** 2 / 1000).sum() < 72
-
-
-def test_resamples_differ_by_number_and_seed():
-    one = draws(20)
-    assert len(np.unique(one, axis=0)) == 1000
-    assert not np.array_equal(one, draws(20, seed=1))
+    assert ((times.sum(axis=0) - 1000) ** 2 / 1000).sum() < 72
+    assert len(np.unique(times, axis=0)) == 1000
+    assert not np.array_equal(times, draws(37, seed=1))
 
 
 @pytest.mark.parametrize("threads", [1, 2, 5])
 def test_the_number_of_threads_changes_nothing(monkeypatch, threads):
     monkeypatch.setattr(bootstrap, "default_threads", lambda: threads)
     truth, scores = two_classes()
-    assert binary_intervals(truth, scores, 0.5) == binary_intervals(truth, scores, 0.5)
     by_others = binary_intervals(truth, scores, 0.5)
     monkeypatch.undo()
     assert by_others == binary_intervals(truth, scores, 0.5)
@@ -136,10 +127,7 @@ def test_what_is_undefined_has_no_interval():
     assert found["roc_auc"] is None and found["pr_auc"] is None and found["accuracy"] is not None
     assert binary_intervals(np.array([0, 1]), np.array([-1.0, 2.0]), 0.5)["brier"] is None
     assert intervals(Judged("regression", np.ones((4, 1)), np.zeros((4, 1))))["r2"] is None
-
-
-def test_resamples_without_a_class_do_not_count():
-    """Of two rows half the resamples have one of them twice."""
+    # half the resamples of two rows lack a class, and do not count
     assert binary_intervals(np.array([0, 1]), np.array([0.1, 0.9]), 0.5)["roc_auc"] == [1.0, 1.0]
 
 

@@ -89,13 +89,17 @@ def test_the_threshold_lies_half_way_to_the_next_lower_score():
     assert best_threshold("recall=0.5", truth, scores) == pytest.approx(0.75)  # precision is 1 from both: the higher
     assert best_threshold("fbeta=2", np.array([1, 1]), scores[:2]) == 0.1  # all rows: nothing is lower
     assert best_threshold("cost=1:0", truth, scores) > 0.9  # none
+    low, high = 0.5, np.nextafter(0.5, 1)  # neighbours: nothing lies between them
+    assert best_threshold("f1", np.array([0, 1]), np.array([low, high])) == high
 
 
 @pytest.mark.parametrize("rule", GOALS)
-def test_scores_that_are_no_numbers_choose_no_threshold(rule):
-    """They are of class 1 from no cut-off on, and would be silently missed."""
+def test_without_numbers_or_a_positive_row_there_is_nothing_to_choose(rule):
+    """Rows without a number are of class 1 from no cut-off on, and would be silently missed."""
     with pytest.raises(DataError, match=f"--threshold {rule}: found nan among the scores"):
         best_threshold(rule, np.array([0, 1, 1]), np.array([0.1, np.nan, 0.9]))
+    with pytest.raises(DataError, match=f"--threshold {rule}: no row to choose it by is of class 1"):
+        best_threshold(rule, np.zeros(3, int), np.arange(3.0))
 
 
 @pytest.mark.parametrize("rule", [{"threshold": "f1"}, {"calibrate": "temperature"}])
@@ -108,11 +112,6 @@ def test_a_network_whose_output_is_not_finite_decides_nothing(rule, value):
     assert (net.threshold, net.temperature) == (0.5, 1)
 
 
-def test_scores_that_are_neighbours_are_told_apart():
-    low, high = 0.5, np.nextafter(0.5, 1)
-    assert best_threshold("f1", np.array([0, 1]), np.array([low, high])) == high
-
-
 def test_a_precision_that_no_cut_off_reaches_is_refused_with_the_best_one():
     truth, scores = np.array([1, 0, 1, 0]), np.array([0.9, 0.95, 0.8, 0.1])
     with pytest.raises(UsageError) as error:
@@ -121,11 +120,6 @@ def test_a_precision_that_no_cut_off_reaches_is_refused_with_the_best_one():
         "--threshold precision=0.9: no cut-off reaches it, the best has precision 0.6667; ask for at most that"
     )
     assert best_threshold("precision=0.66", truth, scores) == pytest.approx(0.45)
-
-
-def test_without_a_positive_row_there_is_nothing_to_choose():
-    with pytest.raises(DataError, match="--threshold f1: no row to choose it by is of class 1"):
-        best_threshold("f1", np.zeros(3, int), np.arange(3.0))
 
 
 BAD_RULES = ["f2", "fbeta", "fbeta=0", "fbeta=x", "precision=0", "precision=1.1", "recall", "f1=1", "cost=1",
@@ -367,9 +361,3 @@ def test_a_damaged_temperature_is_refused(two, value):
     with pytest.raises((NnError, ValueError), match="temperature|nan"):
         net.export("c.bin")
         nn.Network.load("c.bin")
-
-
-def test_every_metric_can_be_asked_of_the_chosen_threshold():
-    truth, scores = np.array([0, 1, 1]), np.array([0.1, 0.2, 0.3])
-    values = {name: metric(name, "binary", truth, scores, threshold=0.15) for name in ("f1", "accuracy", "mcc")}
-    assert values == {"f1": 1, "accuracy": 1, "mcc": 1}

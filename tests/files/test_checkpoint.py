@@ -10,8 +10,8 @@ from importlib import import_module
 
 import numpy as np
 import pytest
-from support.checkpoints import CONV, SMALL, dense_data, images, start_saving_each_epoch, wait_for
-from support.command_line import position, read_until, run, start, succeed, write_two_classes
+from support.checkpoints import CONV, SMALL, dense_data, images, start_saving_each_epoch, wait_for, write_data
+from support.command_line import position, read_until, run, start, succeed
 from support.effort import EFFORT
 
 import nn
@@ -24,10 +24,7 @@ DENSE = ["--layers", "2,48,dropout0.2,16,1"]
 
 @pytest.fixture
 def folder(folder):
-    write_two_classes(folder / "two.csv", rows=2000)
-    x, y = images(500)
-    np.savez(folder / "images.npz", x=x, y=y)
-    return folder
+    return write_data(folder)
 
 
 # ---------------------------------------------------------------- killed and stopped from outside

@@ -106,10 +106,11 @@ def test_a_saved_model_comes_back_bit_for_bit(tmp_path, dtype):
     assert {key: facts[key] for key in metadata} == metadata
 
 
-def test_the_same_model_gives_the_same_bytes_whatever_the_order_of_its_parts(tmp_path):
+def test_the_same_model_gives_the_same_bytes_however_its_parts_lie(tmp_path):
     tensors, metadata = small_model()
     model_file.save(tmp_path / "a.bin", tensors, metadata)
-    model_file.save(tmp_path / "b.bin", dict(reversed(tensors.items())), dict(reversed(metadata.items())))
+    columns_first = {name: np.asfortranarray(array) for name, array in reversed(tensors.items())}
+    model_file.save(tmp_path / "b.bin", columns_first, dict(reversed(metadata.items())))
     assert (tmp_path / "a.bin").read_bytes() == (tmp_path / "b.bin").read_bytes()
 
 
@@ -134,14 +135,6 @@ def test_the_bytes_are_those_of_safetensors(shapes):
     metadata = {"nn": json.dumps({"a": [1, "\u00e9\n"]})}
     header, arrays = tensor_file._header_of(tensors, metadata)
     assert header + b"".join(map(bytes, arrays)) == safetensors.numpy.save(tensors, metadata)
-
-
-def test_a_model_of_non_contiguous_arrays_is_saved_in_their_logical_order(tmp_path):
-    tensors, metadata = small_model()
-    expected = tensors["layer0.weight"].copy()
-    tensors["layer0.weight"] = np.asfortranarray(tensors["layer0.weight"])
-    model_file.save(tmp_path / "m.bin", tensors, metadata)
-    assert (model_file.load(tmp_path / "m.bin")[0]["layer0.weight"] == expected).all()
 
 
 def test_every_flipped_bit_is_refused(saved, tmp_path):
@@ -302,10 +295,12 @@ def test_a_resealed_right_file_is_accepted_so_that_the_tests_above_test_what_the
 
 
 @pytest.mark.parametrize("dtype", ["float64", "float16", "int32", "uint8", "bool"])
-def test_a_tensor_of_another_type_is_refused(tmp_path, dtype):
+@pytest.mark.parametrize("name", ["layer1.bias", "layer2.bias", "other"])
+def test_a_tensor_of_another_type_or_of_no_layer_is_refused(tmp_path, name, dtype):
     tensors, metadata = small_model("float32")
-    tensors["layer1.bias"] = tensors["layer1.bias"].astype(dtype)
-    assert "layer1.bias" in refused(tmp_path / "x.bin", file_of(tensors, metadata))
+    kept = "float32" if name != "layer1.bias" and dtype == "float64" else dtype
+    tensors[name] = tensors["layer1.bias"].astype(kept)
+    assert name in refused(tmp_path / "x.bin", file_of(tensors, metadata))
 
 
 @pytest.mark.parametrize("layers", ["2,3,2,1", "2,4,1", "2,1", "2,1000000,1000000,1", "2,3,1,1"])
@@ -313,13 +308,6 @@ def test_tensors_that_do_not_fit_the_layers_are_refused_before_anything_of_that_
     tensors, metadata = small_model()
     line = refused(tmp_path / "x.bin", file_of(tensors, {**metadata, "layers": layers}))
     assert "layer" in line and "shape" in line
-
-
-def test_a_tensor_too_many_or_of_another_name_is_refused(tmp_path):
-    tensors, metadata = small_model()
-    for change in ({"layer2.bias": tensors["layer1.bias"]}, {"other": tensors["layer1.bias"]}):
-        line = refused(tmp_path / "x.bin", file_of({**tensors, **change}, metadata))
-        assert next(iter(change)) in line
 
 
 @pytest.mark.parametrize("number", [np.nan, np.inf, -np.inf])

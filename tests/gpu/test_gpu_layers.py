@@ -19,16 +19,16 @@ FEWER_MULTIPLICATIONS = ["16x9x7,conv33k3p1:tanh,conv16k3:tanh,5", "20x8x10,conv
 ENDS = ["20,700:tanh,1", "300,90:tanh,7", "30,40:tanh,1500:sigmoid,2", "12,16", "3x5x5,conv4k3:tanh,dropout0.5,5"]
 
 
-@pytest.mark.parametrize("dtype", ["float64", "float32"])
-@pytest.mark.parametrize("spec", [*ALONE, *STACKS, *PRODUCTS])
-def test_a_network_agrees_with_numpy(spec, dtype, backend):
-    check_against_numpy(network(spec, backend, dtype), rows=3)
-
-
-@pytest.mark.parametrize("rows", [1, 33, 130])
-@pytest.mark.parametrize("spec", STACKS)
-def test_any_number_of_rows_will_do(spec, rows, backend):
-    check_against_numpy(network(spec, backend), rows)
+@pytest.mark.parametrize(
+    ("spec", "dtype", "rows"),
+    [
+        *((spec, dtype, 3) for spec in [*ALONE, *STACKS, *PRODUCTS] for dtype in ("float64", "float32")),
+        *((spec, "float64", rows) for spec in STACKS for rows in (1, 33, 130)),
+        *((spec, "float32", rows) for spec in FEWER_MULTIPLICATIONS for rows in (1, 33, 130)),
+    ],
+)
+def test_a_network_agrees_with_numpy(spec, dtype, rows, backend):
+    check_against_numpy(network(spec, backend, dtype), rows)
 
 
 @pytest.mark.parametrize("spec", ["30,1", "30,17"])
@@ -40,12 +40,6 @@ def test_a_layer_alone_predicts_many_batches(spec, backend):
     assert relative_distance(ours.predict(x), seq.predict(x)) < 1e-13
     losses = [net.engine.loss(net.engine.load(x.reshape(20_000, -1), y), np.arange(20_000)) for net in (seq, ours)]
     assert losses[1] == pytest.approx(losses[0], rel=1e-12)
-
-
-@pytest.mark.parametrize("rows", [1, 33, 130])
-@pytest.mark.parametrize("spec", FEWER_MULTIPLICATIONS)
-def test_convolutions_with_fewer_multiplications_agree_with_numpy(spec, rows, backend):
-    check_against_numpy(network(spec, backend, "float32"), rows)
 
 
 @pytest.mark.parametrize(("dtype", "tolerance"), [("float64", 1e-12), ("float32", 1e-5)])

@@ -1,12 +1,10 @@
 """The promises of docs/numbers.md about the GPU: trainings that end where seq's end, and the same bits in every run."""
 
-from dataclasses import replace
-
 import numpy as np
 import pytest
 from support.distances import relative_distance
 from support.epochs import ended, settings
-from support.moved_images import moved_images
+from support.moved_images import check_moves
 from support.networks import fill, flattened
 
 import nn
@@ -100,17 +98,9 @@ def test_digits_and_images_in_float32_are_as_accurate_as_omp(digits, images, bac
 @pytest.mark.parametrize("raw", [True, False])
 def test_images_are_moved_as_on_the_processor(images, raw, backend):
     """Training with --augment has the bits of training on images that the rule has moved; of streamed ones too."""
-    rows, how = 330, settings(rates=[0.001] * 9, seed=3, augment="both")
-    x, y = images.x[:rows], images.y[:rows].astype(np.int32)
-    x, order = x if raw else (x / 255).astype(np.float32), np.random.default_rng(1).permutation(rows)
-    moved = moved_images(x[order], 32, how.moves(x.shape[1:]), seed=3)
-    found = []
-    for pictures, targets, in_order, augment, room in (
-        (x, y, order, "both", None), (x, y, order, "both", 0), (moved, y[order], np.arange(rows), "none", None),
-    ):  # fmt: skip
-        net, own = nn.Network(IMAGES, "multiclass", backend=backend), replace(how, augment=augment)
-        found.append(ended(net, pictures, targets, own, order=in_order, room=room).parameters)
-    assert np.array_equal(found[0], found[1]) and np.array_equal(found[0], found[2])
+    x, y = images.x[:330], images.y[:330].astype(np.int32)
+    x = x if raw else (x / 255).astype(np.float32)
+    check_moves(lambda: nn.Network(IMAGES, "multiclass", backend=backend), x, y, "both", rooms=(None, 0))
 
 
 # ---- the same bits
@@ -189,10 +179,9 @@ def test_a_model_tests_the_same_on_every_backend(fraud, tmp_path, backend):
         assert relative_distance(out, figures["seq"][1]) < 1e-6
 
 
-def test_the_model_of_seq_tests_the_same_here(images, tmp_path, backend):
+def test_a_model_of_images_predicts_the_same_here(images, tmp_path, backend):
     ds = part(images, 600)
-    net = nn.Network(IMAGES, "multiclass", backend="omp")
-    nn.train(net, ds, epochs=1)
+    (net,) = ends(ds, IMAGES, ["omp"], "float32", epochs=1)
     net.export(tmp_path / "m.bin")
     again = nn.Network.load(tmp_path / "m.bin", backend=backend)
     assert relative_distance(again.predict(ds.x), net.predict(ds.x)) < 1e-5

@@ -6,7 +6,7 @@ import sys
 import numpy as np
 
 from nn.ds import Dataset
-from support.command_line import environment
+from support.command_line import environment, write_two_classes
 
 CONV = ["--layers", "1x8x8,conv4k3p1,maxpool2,dropout0.25,16,dropout0.5,3"]
 SMALL = ["--train", "--dataset", "two.csv", "--layers", "2,4,1", "--epochs", 3]
@@ -26,6 +26,14 @@ def images(rows):
     y = np.arange(rows, dtype=np.int32) % 3
     x[np.arange(rows), 0, 2 * y + 1] += 80
     return x, y
+
+
+def write_data(folder):
+    """two.csv, and images.npz with images."""
+    write_two_classes(folder / "two.csv", rows=2000)
+    x, y = images(500)
+    np.savez(folder / "images.npz", x=x, y=y)
+    return folder
 
 
 def start_saving_each_epoch(*arguments):

@@ -1,8 +1,11 @@
 """How --augment moves images, in NumPy: the judge of the core and of the GPU."""
 
+from dataclasses import replace
+
 import numpy as np
 
 from nn.core import extension
+from support.epochs import ended, settings
 
 LANE = 0xFFFFFFFF  # word 3 of Philox's counter
 
@@ -20,3 +23,16 @@ def moved_images(images, batch, moves, seed, first_step=0):
         below, beside = np.arange(height) - down, np.arange(width) - right
         moved[row] = seen[:, np.clip(below, 0, height - 1)][:, :, np.clip(beside, 0, width - 1)]
     return moved
+
+
+def check_moves(make, x, y, augment, rooms=(None,)):
+    """Check that the networks of `make` train on images that are moved as on those which the rule has moved; rooms: for
+    the images, of `ended`."""
+    order, how = np.random.default_rng(1).permutation(len(x)), settings(seed=3, augment=augment)
+    moved = moved_images(x[order], 32, how.moves(x.shape[1:]), seed=3, first_step=5)
+    assert augment != "both" or not np.array_equal(moved, x[order])
+    plain = replace(how, augment="none")
+    expected = ended(make(), moved, y[order], plain, order=np.arange(len(x)), step=5).parameters
+    assert np.isfinite(expected).all()
+    for room in rooms:
+        assert np.array_equal(ended(make(), x, y, how, order=order, step=5, room=room).parameters, expected)

@@ -83,30 +83,21 @@ def most_rows(rows: int, batch: int, rank_group: RankGroup) -> int:
 # ---------------------------------------------------------------- threads as ranks
 
 
-class _Meeting:
-    """Where the threads of a group meet."""
-
-    def __init__(self, size: int):
-        self.values: list = [None] * size
-        self.barrier = threading.Barrier(size)
-
-
 class ThreadGroup(RankGroup):
-    """A thread's place among those of its group; values may be any object."""
+    """A thread's rank among those of its group, which share `values` and `barrier`; values may be any object."""
 
-    def __init__(self, meeting: _Meeting, rank: int):
-        self._meeting = meeting
+    def __init__(self, values: list, barrier: threading.Barrier, rank: int):
+        self._values, self.barrier = values, barrier
         self.rank = self.local_rank = rank
-        self.size = len(meeting.values)
+        self.size = len(values)
 
     def gather(self, value) -> list:
         """See RankGroup. Raises Left where another member has failed."""
-        meeting = self._meeting
-        meeting.values[self.rank] = value
+        self._values[self.rank] = value
         try:
-            meeting.barrier.wait()
-            values = list(meeting.values)
-            meeting.barrier.wait()  # before a member writes there again
+            self.barrier.wait()
+            values = list(self._values)
+            self.barrier.wait()  # before a member writes there again
         except threading.BrokenBarrierError:
             raise nccl.Left from None
         return values
@@ -114,8 +105,8 @@ class ThreadGroup(RankGroup):
 
 def thread_groups(size: int) -> list[ThreadGroup]:
     """Return the groups of `size` threads, one for each."""
-    meeting = _Meeting(size)
-    return [ThreadGroup(meeting, rank) for rank in range(size)]
+    values, barrier = [None] * size, threading.Barrier(size)
+    return [ThreadGroup(values, barrier, rank) for rank in range(size)]
 
 
 # ---------------------------------------------------------------- the engine
@@ -184,7 +175,7 @@ class Group:
 
     def _break_off(self) -> None:
         """Let no thread and no GPU wait for a member that has failed."""
-        self._rank_groups[0]._meeting.barrier.abort()
+        self._rank_groups[0].barrier.abort()
         for communicator in filter(None, self._communicators):
             communicator.abort()
 
@@ -193,7 +184,7 @@ class Group:
         for engine in filter(None, self.engines):
             engine.forget_programs()
         self._communicators[:] = [None] * len(self._communicators)
-        self._rank_groups[0]._meeting.barrier.reset()
+        self._rank_groups[0].barrier.reset()
 
     # ---- facts of the engine
 

@@ -230,7 +230,9 @@ class CudaPack(Turns):
             with engine.here("a forward pass", "use fewer networks, or a smaller network"):
                 passes = self._forward(purpose) if self._passes_pay(purpose, batches, own) else None
                 if passes:
-                    results = passes.run(self._matrix("parameters"), own, batches)
+                    results = []
+                    for part in _in_memory(own, passes.bytes):
+                        results += passes.run(self._matrix("parameters"), part, batches)
             if not passes:
                 results = [self._alone(kind, job) for job in own]
             found |= {job.member: result for job, result in zip(own, results, strict=True)}
@@ -318,37 +320,25 @@ class Passes:
             "gradients": program.gradient_values,
             "partial_sums": program.partial_sum_values,
         }
-        self._values = {what: whole_lines(count) for what, count in values.items()}  # that each network needs
+        self._values = {what: max(LINE, whole_lines(count)) for what, count in values.items()}  # each network's
+        self.bytes = sum(self._values.values()) * dtype.itemsize  # of a network
         self.kernel = compiled(epoch_source(program), dtype.name, True).get_function("epoch")
 
     def run(self, parameters, jobs: list[PackJob], batches: int) -> list:
         """Return each job's outputs (rows, outputs), or the sum of its rows' losses. parameters: of all members."""
-        results = []
-        for some in _in_memory(jobs, sum(self._values.values()) * self.dtype.itemsize):
-            results += self._run(parameters, some, batches)
-        return results
-
-    def _give_memory(self, control: np.ndarray) -> dict:
-        """Let control structures have memory of their own; return its arrays."""
-        count = len(control)
-        arrays = {what: cupy().zeros((count, max(LINE, size)), self.dtype) for what, size in self._values.items()}
-        arrays["arrivals"] = cupy().zeros(count, np.uint32)
-        for what, array in arrays.items():
-            control[what] = array.data.ptr + np.arange(count) * array[:1].nbytes
-        control["capacity"] = self.program.purpose.rows
-        return arrays
-
-    def _run(self, parameters, jobs: list[PackJob], batches: int) -> list:
         count, counts = len(jobs), np.array([len(job.rows) for job in jobs])
         predicts, width = self.program.purpose.kind == "predict", self.outputs
         (addresses, _given), first = rows_on_gpu(jobs), np.cumsum(counts) - counts
         shape, dtype = ((int(counts.sum()), width), self.dtype) if predicts else (int(counts.sum()), np.float64)
         result = cupy().empty(shape, dtype)
         control = controls(jobs, parameters)
-        _arrays = self._give_memory(control)
+        arrays = {what: cupy().zeros((count, size), self.dtype) for what, size in self._values.items()}
+        arrays["arrivals"] = cupy().zeros(count, np.uint32)
+        for what, array in arrays.items():
+            control[what] = array.data.ptr + np.arange(count) * array[:1].nbytes
         control["out" if predicts else "row_loss"] = result.data.ptr + first * result[:1].nbytes
         control["order"], control["count"] = addresses, counts
-        control["batch"] = self.program.purpose.rows
+        control["batch"] = control["capacity"] = self.program.purpose.rows
         on_gpu = cupy().asarray(control.view(np.uint8))
         start(self.kernel, count, (on_gpu, np.int64(0), np.int64(batches)), self.program.shared_bytes)
         if predicts:

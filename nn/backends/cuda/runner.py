@@ -8,6 +8,7 @@ import threading
 import time
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import contextmanager
 
 import numpy as np
 
@@ -153,7 +154,7 @@ class Phases(Runner):
 
     def _capture(self, rows: int):
         stream = cupy().cuda.get_current_stream()
-        with _nothing_collected:
+        with _nothing_collected():
             stream.begin_capture()
             self._launch(rows)
             return stream.end_capture() if self.communicator is None else Graph(stream)
@@ -203,28 +204,23 @@ FIRST = -1  # priority of a stream whose kernels are started before others that 
 MOST_BLOCKS = 1 << 16
 
 
-class _NothingCollected:
-    """A context in which Python frees no cycles: an engine among them would close its libraries, and that ends the
-    capture under way. The members of a group capture side by side: the last one lets collections go on."""
+_captures: list[bool] = []  # of those under way: whether Python collected cycles before
+_captures_lock = threading.Lock()
 
-    def __init__(self):
-        self._lock, self._inside, self._collecting = threading.Lock(), 0, True
 
-    def __enter__(self):
-        with self._lock:
-            if not self._inside:
-                self._collecting = gc.isenabled()
-                gc.disable()
-            self._inside += 1
-
-    def __exit__(self, *_):
-        with self._lock:
-            self._inside -= 1
-            if not self._inside and self._collecting:
+@contextmanager
+def _nothing_collected():
+    """Let Python free no cycles: an engine among them would close its libraries, and that ends the capture under way.
+    The members of a group capture side by side: the last one lets collections go on."""
+    with _captures_lock:
+        _captures.append(gc.isenabled())
+        gc.disable()
+    try:
+        yield
+    finally:
+        with _captures_lock:
+            if _captures.pop():
                 gc.enable()
-
-
-_nothing_collected = _NothingCollected()
 
 
 class Graph:

@@ -14,7 +14,7 @@ from ...layers import Layer, input_shape
 from ...utils import UsageError, atomic_file
 from .columns import class_names, column_names, shares, units
 from .onnx_graph import Graph, onnx_package
-from .onnx_inputs import FEATURES, Records, TableInputs, column_inputs, plain_input, scaled
+from .onnx_inputs import FEATURES, TableInputs, column_inputs, encoded, plain_input, scaled
 
 LARGEST_FILE = 2**31  # bytes of a protobuf message
 LABEL, PROBABILITIES, SCORES, VALUES = "label", "probabilities", "scores", "values"  # outputs
@@ -103,7 +103,7 @@ class _Inputs:
             self._x = self._graph.joined(self._columns)
         return scaled(self._graph, self._x, self._shape, net.scaling)
 
-    def _encoded(self, net) -> Records:
+    def _encoded(self, net) -> list[str]:
         if self._columns is None:
             self._columns = [self._graph.columns(self._x, [place]) for place in range(net.inputs)]
         return TableInputs(self._graph, self._columns, self._reads, self._missing).read_by(net.encoding)
@@ -190,7 +190,7 @@ def check_float64(path, layers: list[Layer]) -> None:
                 )
 
 
-def outputs_of(graph: Graph, layers: list[Layer], parameters: dict[str, np.ndarray], x: str | Records) -> str:
+def outputs_of(graph: Graph, layers: list[Layer], parameters: dict[str, np.ndarray], x: str | list[str]) -> str:
     """Return the outputs (rows, outputs) of a network's layers.
 
     parameters: as Network.parameters names them. x: what the first layer gets.
@@ -255,7 +255,7 @@ _KINDS = {
     "dropout": lambda graph, layer, x, weight, bias: x,  # of training alone
     "flatten": lambda graph, layer, x, weight, bias: x,  # its input is a vector already
     "activation": lambda graph, layer, x, weight, bias: _ACTIVATIONS[layer.function](graph, x),
-    "embedding": lambda graph, layer, x, weight, bias: x.encoded(graph, layer.columns, weight),
+    "embedding": lambda graph, layer, x, weight, bias: encoded(graph, x, layer.columns, weight),
 }
 _OF_IMAGES, _OF_VECTORS = ("conv", "maxpool", "avgpool", "pad"), ("dense", "flatten")
 

@@ -5,7 +5,7 @@ Numbers are scaled in float64, and rounded to the network's type before and afte
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import partialmethod
 
@@ -66,81 +66,40 @@ def _rounded(graph: Graph, x: str, shift: np.ndarray, scale: np.ndarray) -> str:
 # ---------------------------------------------------------------- tables with more than numbers
 
 
-@dataclass(frozen=True)
-class Records:
-    """Inputs of an embedding layer for some rows: the numbers (rows, numbers), gaps nan, and the codes (rows,) each,
-    in the order of a record."""
+def encoded(graph: Graph, values: list[str], columns: Sequence[InputColumn], weight: np.ndarray | None) -> str:
+    """Return the outputs of an embedding layer (InputColumn).
 
-    numbers: str | None
-    codes: list[str]
-
-    def encoded(self, graph: Graph, columns: Sequence[InputColumn], weight: np.ndarray | None) -> str:
-        """Return the outputs of the embedding layer (InputColumn). weight: its tables, then frequencies of waves."""
-        parts = _Parts(graph)
-        numbers = [place for place, column in enumerate(columns) if column.kind in ("number", "gap")]
-        if numbers:
-            _encode_numbers(parts, self.numbers, [columns[place] for place in numbers], numbers, weight)
-        coded = [place for place, column in enumerate(columns) if column.kind not in ("number", "gap")]
-        at = 0
-        for code, place in zip(self.codes, coded, strict=True):
-            table, at = _table(columns[place], weight, at)
-            output = graph.add("Gather", graph.constant(table), code, axis=0)
-            parts.add(output, [(place, output) for output in range(columns[place].outputs)])
-        return parts.joined()
+    values: of rows, in the order of a record, numbers (rows, 1), gaps nan, and codes (rows,). weight: its tables, then
+    frequencies of waves.
+    """
+    parts, table, wave = [], 0, sum(column.parameters for column in columns)
+    for value, column in zip(values, columns, strict=True):
+        if column.kind in ("number", "gap"):
+            parts += _encoded_number(graph, value, column, weight[wave : wave + column.waves] if column.waves else ())
+            wave += column.waves
+        else:
+            parts.append(graph.add("Gather", graph.constant(_table(column, weight, table)), value, axis=0))
+            table += column.parameters
+    return graph.joined(parts)
 
 
-class _Parts:
-    """Values (rows, columns) whose columns are put into the order of their keys."""
-
-    def __init__(self, graph: Graph):
-        self.graph, self._values, self._keys = graph, [], []
-
-    def add(self, value: str, keys) -> None:
-        """Add a value; keys: of its columns."""
-        self._values.append(value)
-        self._keys += keys
-
-    def joined(self) -> str:
-        """Return all columns side by side, in the order of their keys."""
-        value, order = self.graph.joined(self._values), sorted(range(len(self._keys)), key=self._keys.__getitem__)
-        return value if order == list(range(len(order))) else self.graph.columns(value, order)
-
-
-def _encode_numbers(parts: _Parts, x: str, columns: list[InputColumn], places: list[int], weight) -> None:
-    """Add what numbers become: themselves, whether they are gaps, pieces and waves of their axes."""
-    graph = parts.graph
-    gaps = [i for i, column in enumerate(columns) if column.kind == "gap"]
-    if gaps:
+def _encoded_number(graph: Graph, x: str, column: InputColumn, frequencies) -> list[str]:
+    """Return what a number becomes: itself, whether it is a gap, pieces and waves of its axis."""
+    parts = [x]
+    if column.kind == "gap":
         is_gap = graph.add("IsNaN", x)
-        filled = graph.constant([[column.fill for column in columns]])
-        x = graph.add("Where", is_gap, filled, x)
-        flags = graph.cast(graph.columns(is_gap, gaps), graph.dtype)
-        parts.add(flags, [(places[i], 1) for i in gaps])
-    parts.add(x, [(place, 0) for place in places])
-    pieces = [(i, piece) for i, column in enumerate(columns) for piece in range(column.pieces)]
-    if pieces:
-        low, high = ([columns[i].edges[piece + end] for i, piece in pieces] for end in (0, 1))
-        low, high = np.array([low], graph.dtype), np.array([high], graph.dtype)
-        above = graph.add("Sub", graph.columns(x, [i for i, _ in pieces]), graph.constant(low))
-        share = graph.add("Div", above, graph.constant(high - low))
-        parts.add(graph.clip(share, 0, 1), [(places[i], _first(columns[i]) + piece) for i, piece in pieces])
-
-    _encode_waves(parts, x, columns, places, weight)
-
-
-def _encode_waves(parts: _Parts, x: str, columns: list[InputColumn], places: list[int], weight) -> None:
-    """Add sine and cosine of the fraction of each wave's turns, in float64 as in the core."""
-    graph = parts.graph
-    waves = [(i, wave) for i, column in enumerate(columns) for wave in range(column.waves)]
-    if not waves:
-        return
-    x = graph.cast(graph.columns(x, [i for i, _ in waves]), np.float64)
-    turns = graph.add("Mul", x, graph.constant([weight[-len(waves) :]], np.float64))
-    part = graph.add("Sub", turns, graph.add("Round", turns))
-    angle = graph.add("Mul", part, graph.constant(2 * np.pi, np.float64))
-    for which, wave in enumerate(_sine_and_cosine(graph, angle)):
-        keys = [(places[i], _first(columns[i]) + columns[i].pieces + which * columns[i].waves + k) for i, k in waves]
-        parts.add(graph.cast(wave, graph.dtype), keys)
+        x = graph.add("Where", is_gap, graph.constant(column.fill), x)
+        parts = [x, graph.cast(is_gap, graph.dtype)]
+    if column.pieces:
+        edges = np.array([column.edges], graph.dtype)
+        above = graph.add("Sub", x, graph.constant(edges[:, :-1]))
+        parts.append(graph.clip(graph.add("Div", above, graph.constant(np.diff(edges))), 0, 1))
+    if column.waves:  # the fraction of each wave's turns, in float64 as in the core
+        turns = graph.add("Mul", graph.cast(x, np.float64), graph.constant([frequencies], np.float64))
+        part = graph.add("Sub", turns, graph.add("Round", turns))
+        angle = graph.add("Mul", part, graph.constant(2 * np.pi, np.float64))
+        parts += [graph.cast(wave, graph.dtype) for wave in _sine_and_cosine(graph, angle)]
+    return parts
 
 
 def _sine_and_cosine(graph: Graph, angle: str) -> list[str]:
@@ -149,17 +108,12 @@ def _sine_and_cosine(graph: Graph, angle: str) -> list[str]:
     return [graph.add("Sin", angle), graph.add("Sin", quarter)]
 
 
-def _first(column: InputColumn) -> int:
-    return 2 if column.kind == "gap" else 1
-
-
-def _table(column: InputColumn, weight: np.ndarray | None, at: int) -> tuple[np.ndarray, int]:
-    """Return (what each code becomes, where the next column's table begins); a code beyond all values becomes 0."""
+def _table(column: InputColumn, weight: np.ndarray | None, at: int) -> np.ndarray:
+    """Return what each code becomes; one beyond all values becomes 0. at: where the column's table begins."""
     if column.kind == "onehot":
-        return np.eye(column.values + 1, column.values), at
-    end = at + column.parameters
-    values = weight[at:end].reshape(column.values, column.width)
-    return np.vstack([values, np.zeros((1, column.width))]), end
+        return np.eye(column.values + 1, column.values)
+    values = weight[at : at + column.parameters].reshape(column.values, column.width)
+    return np.vstack([values, np.zeros((1, column.width))])
 
 
 def column_inputs(graph: Graph, names: list[str], reads: list[str]) -> list[str]:
@@ -178,35 +132,29 @@ class TableInputs:
         self._graph, self._columns, self._missing = graph, columns, [*GAPS, *missing]
         self._numbers = [column for column, kind in zip(columns, reads, strict=True) if kind == "number"]
 
-    def read_by(self, encoding: Encoding) -> Records:
-        """Return the records of the rows (Encoding.apply)."""
-        parts, codes = _Parts(self._graph), {}
-        places = {place: number for number, place in enumerate(encoding.order)}
-        self._add_numbers(parts, encoding, places)
+    def read_by(self, encoding: Encoding) -> list[str]:
+        """Return the values of the rows (Encoding.apply), for `encoded`."""
+        values, numbers = {}, self._scaled(encoding)
         for index, (column, encoder) in enumerate(zip(self._columns, encoding.encoders, strict=True)):
-            if isinstance(encoder, DateEncoder):
-                for which, value in enumerate(self._date(column, encoder)):
-                    parts.add(value, [places[index, which]])
-            elif isinstance(encoder, TruthEncoder):
-                parts.add(self._truth(column, encoder), [places[index, 0]])
-            elif isinstance(encoder, CategoryEncoder):
-                codes[places[index, 0]] = self._category(column, encoder)
-        numbers = parts.joined() if len(codes) < len(places) else None
-        return Records(numbers, [codes[place] for place in sorted(codes)])
+            if isinstance(encoder, NumberEncoder):
+                values[index, 0] = next(numbers)
+            elif isinstance(encoder, DateEncoder):
+                values |= {(index, which): value for which, value in enumerate(self._date(column, encoder))}
+            else:
+                code = self._truth if isinstance(encoder, TruthEncoder) else self._category
+                values[index, 0] = code(column, encoder)
+        return [values[place] for place in encoding.order]
 
-    def _add_numbers(self, parts: _Parts, encoding: Encoding, places: dict) -> None:
-        """Add the columns of numbers, scaled, with the median in a gap where training had none."""
-        graph = self._graph
-        known = [(i, encoder) for i, encoder in enumerate(encoding.encoders) if isinstance(encoder, NumberEncoder)]
-        if not known:
-            return
-        shift, scale, median = (np.array([getattr(e, name) for _, e in known]) for name in ("shift", "scale", "median"))
+    def _scaled(self, encoding: Encoding) -> Iterator[str]:
+        """Yield each column of numbers, scaled, with the median in a gap where training had none."""
+        graph, known = self._graph, [encoder for encoder in encoding.encoders if isinstance(encoder, NumberEncoder)]
+        shift, scale, median = (np.array([getattr(e, name) for e in known]) for name in ("shift", "scale", "median"))
         x = _rounded(graph, graph.joined(self._numbers), shift, scale)
-        median[[encoder.unknown_share > 0 for _, encoder in known]] = np.nan
+        median[[encoder.unknown_share > 0 for encoder in known]] = np.nan
         x = graph.add("Where", graph.add("IsNaN", x), graph.constant([median], np.float64), x)
         x = graph.add("Sub", x, graph.constant([shift], np.float64))
-        x = _divided(graph, x, [np.where(scale == 0, np.inf, scale)])
-        parts.add(graph.cast(x, graph.dtype), [places[i, 0] for i, _ in known])
+        x = graph.cast(_divided(graph, x, [np.where(scale == 0, np.inf, scale)]), graph.dtype)
+        yield from (graph.columns(x, [place]) for place in range(len(known)))
 
     def _truth(self, column: str, encoder: TruthEncoder) -> str:
         """Return 0 or 1 (rows, 1), the share of yes where the word is neither."""
