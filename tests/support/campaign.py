@@ -44,10 +44,6 @@ CASES = {
         "--train --dataset two.csv --model m.m --epochs 1 --layers 2,2,1:sigmoid --activation sigmoid",
         whole=("m.m",),
     ),
-    "train --networks": Case(
-        "--train --dataset two.csv --model m.bin --epochs 1 --networks 2 --checkpoint c.ck",
-        whole=("m.bin",), timed=("c.ck",),
-    ),
     "train --folds": Case(
         "--train --dataset two.csv --model m.bin --epochs 1 --folds 2 -o p.csv", whole=("m.bin", "p.csv")
     ),
@@ -57,8 +53,8 @@ CASES = {
         whole=("m.bin",), timed=("c.ck",), lines=("h.csv",),
     ),
     "train --vary": Case(
-        "--train --dataset two.csv --model m.bin --epochs 2 --networks 2 --vary learning_rate=0.1|0.2",
-        whole=("m.bin",), beside=("t.csv",),
+        "--train --dataset two.csv --model m.bin --epochs 2 --networks 2 --vary epochs=1|2 --checkpoint c.ck",
+        whole=("m.bin",), timed=("c.ck",),
     ),
     "export": Case("--export --model old.bin -o m.onnx", whole=("m.onnx",)),
     "predict": Case("--predict --dataset two.csv --model old.bin -o p.csv", whole=("p.csv",)),

@@ -119,7 +119,7 @@ def test_a_terminal_gets_a_bar_with_loss_speed_and_time_left(two):
 
 
 def test_no_color_is_respected(trained):
-    for arguments in (["--test", "--model", trained], ["--train", "--dataset", "two.csv", "--model", "n.bin"]):
+    for arguments in (["--test", "--model", trained], [*ONE, "--dataset", "two.csv", "--model", "n.bin"]):
         code, text = on_terminal(*arguments, NO_COLOR="1")
         assert code == 0
         assert not re.search(r"\x1b\[[0-9;]*3[0-9][0-9;]*m", text)
