@@ -58,13 +58,15 @@ INLINE void planes_together(const int64_t c, const int64_t n, real *restrict pix
     }
 }
 
-/* A call with usual numbers of channels, and of pixels at a time, as constants: the compiler makes vectors of its loops. */
+/* A call with usual numbers of channels, and of pixels at a time, as constants: the compiler makes vectors of its loops, of
+ * fewer pixels bad ones. */
+enum { MANY_PIXELS = 16 };
 #define FOR_CHANNELS(c, width, call, ...) \
-    switch (width < VECTOR ? 0 : c) { \
-    case 1: call(1, VECTOR, __VA_ARGS__); break; \
-    case 2: call(2, VECTOR, __VA_ARGS__); break; \
-    case 4: call(4, VECTOR, __VA_ARGS__); break; \
-    case 8: call(8, VECTOR, __VA_ARGS__); break; \
+    switch (width < MANY_PIXELS ? 0 : c) { \
+    case 1: call(1, MANY_PIXELS, __VA_ARGS__); break; \
+    case 2: call(2, MANY_PIXELS, __VA_ARGS__); break; \
+    case 4: call(4, MANY_PIXELS, __VA_ARGS__); break; \
+    case 8: call(8, MANY_PIXELS, __VA_ARGS__); break; \
     default: call(c, width, __VA_ARGS__); \
     }
 
