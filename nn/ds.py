@@ -55,7 +55,9 @@ def load(
 
     Raises InputNotFound, DataError (naming row and column) and UsageError (target or task that cannot be).
     """
-    dtype = DTYPES[BY_NAME["dtype"].check(dtype)]  # the core has functions for no other
+    if dtype not in DTYPES:  # the core has functions for no other
+        BY_NAME["dtype"].check(dtype)
+    dtype = DTYPES[dtype]
     said = Choices(**checked_settings("load", choices, "load")) if choices else NO_CHOICES
     schema = Schema(task, inputs, outputs, classes, columns, targets, target, dtype, said, plain)
     return loading.load(path, schema, labelled=labelled, memory=memory, y=y)

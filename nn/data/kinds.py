@@ -186,8 +186,9 @@ def decide(
     """
     kinds, left_out = {}, {}
     for place, column in columns.items():
-        name = source.names[place] if source.names else None
-        kind = kind_of(column, choices.get(place), source.column(place), name or str(place))
+        name, kind = source.names[place] if source.names else None, NUMBER
+        if column.reads != "number":
+            kind = kind_of(column, choices.get(place), source.column(place), name or str(place))
         reason = reason_to_leave_out(column, kind, name, is_plain)
         if reason and (place not in choices or reason == GAPS_ONLY):
             left_out[place] = reason
