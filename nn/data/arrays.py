@@ -146,7 +146,16 @@ def read_npz(path: str, dtype: str, labelled: bool) -> Arrays:
 
 def images_of(x: np.ndarray, y, dtype: str, place: str = "the array") -> Arrays:
     """Return images and the targets beside them, None if there are none, as those of an NPZ file."""
-    x, y = _channels_first(place, x), None if y is None else np.asarray(y)
+    if not 2 <= x.ndim <= 4 or x.dtype.kind in "US":
+        raise DataError(
+            f"{place}, array x: {x.dtype} of shape {x.shape}, expected numbers of shape (rows, inputs), "
+            f"(rows, H, W) or (rows, C, H, W); reshape it"
+        )
+    if x.ndim == 3:
+        x = x[:, None]
+    elif x.ndim == 4 and x.shape[3] in (1, 3, 4) and x.shape[1] not in (1, 3, 4):
+        x = x.transpose(0, 3, 1, 2)
+    y = None if y is None else np.asarray(y)
     if y is not None and y.dtype.kind == "O":
         y = np.array(y.tolist())
     targets = None if y is None else _npz_targets(place, y, len(x))
@@ -181,19 +190,6 @@ def _npz_targets(path: str, y: np.ndarray, rows: int) -> Targets:
     return Targets(values, place, row)
 
 
-def _channels_first(path: str, x: np.ndarray) -> np.ndarray:
-    if not 2 <= x.ndim <= 4 or x.dtype.kind in "US":
-        raise DataError(
-            f"{path}, array x: {x.dtype} of shape {x.shape}, expected numbers of shape (rows, inputs), "
-            f"(rows, H, W) or (rows, C, H, W); reshape it"
-        )
-    if x.ndim == 3:
-        x = x[:, None]
-    elif x.ndim == 4 and x.shape[3] in (1, 3, 4) and x.shape[1] not in (1, 3, 4):
-        x = x.transpose(0, 3, 1, 2)
-    return x
-
-
 # -- IDX -----------------------------------------------------------------------------------------------------
 
 
@@ -209,7 +205,10 @@ def read_idx(path: str, dtype: str, labelled: bool) -> Arrays:
         )
     if x.ndim == 3:
         x = x[:, None]
-    places = _labels_files(path)
+    folder, own = os.path.split(path)
+    name = own.replace("images", "labels").replace("idx3", "idx1")
+    names = [name, name.removesuffix(".gz") if name.endswith(".gz") else f"{name}.gz"]
+    places = [os.path.join(folder, name) for name in names if name != own]
     labels_path = next(filter(os.path.exists, places), None)
     targets = None
     if labels_path is not None:
@@ -245,14 +244,6 @@ def _idx_array(path: str) -> np.ndarray:
             return _filled(source, shape, np.dtype(IDX_TYPES[magic[2]]), source.most)
         except ValueError as error:
             raise DataError(f"{path}: {error}; copy or download it again") from error
-
-
-def _labels_files(path: str) -> list[str]:
-    """Return where the labels of an IDX file may be."""
-    folder, own = os.path.split(path)
-    name = own.replace("images", "labels").replace("idx3", "idx1")
-    names = [name, name.removesuffix(".gz") if name.endswith(".gz") else f"{name}.gz"]
-    return [os.path.join(folder, name) for name in names if name != own]
 
 
 def _label_targets(place: str, labels: np.ndarray) -> Targets:

@@ -12,6 +12,7 @@ import os
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import partial
 from itertools import accumulate
 
 import numpy as np
@@ -167,34 +168,28 @@ class TypedSource(TableSource):
             raise DataError(f"{path}: no rows, expected at least one; add the data")
 
     def _fields(self, wanted: Wanted) -> dict[int, _Fields]:
-        """Return the fields of the wanted columns of all files."""
-        fields, at = {place: _Fields(self._rows, wanted, place) for place in sorted(wanted.reads)}, 0
-        for rows, block in self._parts(list(fields)):
+        """Return the fields of the wanted columns of all files. Raises DataError where a file has other rows than it
+        had."""
+        fields, stop = {place: _Fields(self._rows, wanted, place) for place in sorted(wanted.reads)}, 0
 
-            def add(place: int, at: int = at, block: Callable = block) -> None:
-                try:
-                    fields[place].add(block(place), at)
-                except Unreadable as what:
-                    raise DataError(
-                        f"{self.path}, {self.column(place)}: found {what}, expected numbers, texts or dates; leave the "
-                        f"column out with --drop, or write its parts as columns of their own"
-                    ) from None
+        def add(block: Callable, at: int, place: int) -> None:
+            try:
+                fields[place].add(block(place), at)
+            except Unreadable as what:
+                raise DataError(
+                    f"{self.path}, {self.column(place)}: found {what}, expected numbers, texts or dates; leave the "
+                    f"column out with --drop, or write its parts as columns of their own"
+                ) from None
 
-            each(add, fields, rows)
-            at += rows
-        return fields
-
-    def _parts(self, places: list[int]) -> Iterator[tuple[int, Callable[[int], Column]]]:
-        """Yield the rows of all files. Raises DataError where they are not as many as they were."""
         for number, opened in enumerate(self._opened):
-            left = opened.rows
-            for rows, block in opened.parts(places):
-                left -= rows
-                if left < 0:
-                    break
-                yield rows, block
-            if left:
+            at, stop = stop, stop + opened.rows
+            for rows, block in opened.parts(list(fields)):
+                if at + rows <= stop:
+                    each(partial(add, block, at), fields, rows)
+                at += rows
+            if at != stop:
                 raise Files.changed(self.files.paths[number])
+        return fields
 
     def _table(self, wanted: Wanted) -> Table:
         """Return the table, its numbers in one matrix."""
@@ -314,7 +309,6 @@ class _Fields:
         return places[codes]
 
     def column(self) -> Column:
-        """Return the column."""
         column = self._of_values() if self.reads in ("number", "date") else None
         if self._values is None or (column and not self._kind and not column.odd and column.low > column.high):
             reads = self._kind or "text"
