@@ -17,39 +17,16 @@ import numpy as np
 
 from ..core import extension
 from ..utils import DataError, default_threads
-from .column import (
-    MAX_WORDS,
-    MOST_ODD,
-    MOSTLY,
-    OTHERS,
-    Column,
-    Odd,
-    Span,
-    Table,
-    Wanted,
-    is_coarse,
-    number_in,
-    settled,
-    shortened,
-)
-from .csv_head import (
-    BYTE_ORDER_MARK,
-    LONGEST_LINE,
-    UNSAID,
-    ColumnBelow,
-    Head,
-    decoded,
-    open_quote,
-    read_head,
-    too_long,
-)
-from .dataset import Schema
+from .column import MAX_WORDS, OTHERS, Column, Odd, Span, Table, Wanted, is_coarse, number_in, settled, shortened
+from .csv_head import BYTE_ORDER_MARK, LONGEST_LINE, ColumnBelow, Head, decoded, open_quote, read_head, too_long
+from .dataset import UNSAID, Schema
 from .records import new_rows
 from .source import BLOCK, Files, TableSource, check_same_columns, local, read_blocks
 from .typed import joined
 
 ffi, lib = extension("seq")
 
+MOST_ODD = 1 << 16  # different odd words of a column that are kept apart; further ones count as OTHERS
 _STORED = {None: "number", "number": "number", "date": "date"}  # the first fields -> how a column is stored
 _BLOCK_BYTES = 1 << 22  # of rows for which memory is taken at a time
 _PIECE_BYTES = 1 << 22  # fewer are not worth a thread
@@ -96,15 +73,14 @@ class CsvSource(TableSource):
         columns = rows.columns
         guessed = [place for place, kind in wanted.reads.items() if kind is None and place not in wanted.raw]
         odd = [place for place in guessed if columns[place].odd]
-        texts = [place for place in odd if place in wanted.pure or _share(columns[place]) < MOSTLY]
+        texts = [place for place in odd if place in wanted.pure or not columns[place].is_mostly_right()]
         if texts:
             columns |= self._rows(replace(stored, reads=dict.fromkeys(texts, "text"))).columns
         if self._head.separator == ";":
             self._check_decimals(columns, guessed, rows.spans)
         for place in guessed:
             if columns[place].reads == "text":
-                least = 1.0 if place in wanted.pure else MOSTLY
-                columns[place] = settled(columns[place], None, self._head.point, least)
+                columns[place] = settled(columns[place], None, self._head.point, place in wanted.pure)
             elif not columns[place].odd and columns[place].low > columns[place].high:
                 columns[place] = Column("text", np.full(rows.count, -1, np.int32))  # gaps only
         columns = dict(sorted(columns.items()))
@@ -172,12 +148,6 @@ class CsvSource(TableSource):
                 reader.begin(head)
             reader.read_blocks(read_blocks(head.path))
         return reader.taken()
-
-
-def _share(column: Column) -> float:
-    """Return the share of the known fields that are what the column was read as."""
-    odd, others = sum(one.rows for one in column.odd.values()), len(column) - int(column.is_gap.sum())
-    return others / (odd + others)
 
 
 # -- rows in C -----------------------------------------------------------------------------------------------

@@ -101,6 +101,9 @@ class Schema:
         return self.plain or self.pixels is not None or of_plain_model
 
 
+UNSAID = Schema()  # nothing is known
+
+
 @dataclass(frozen=True)
 class Places:
     """The uses of the columns of a file, by their places in it, from 0.
@@ -164,11 +167,6 @@ class TableRows:
     def shape(self) -> tuple[int, int]:
         """Return (rows, feature columns)."""
         return len(self), len(self.columns)
-
-    @property
-    def nbytes(self) -> int:
-        """Return the size of the arrays in bytes."""
-        return sum(column.values.nbytes for column in self.columns)
 
 
 @dataclass

@@ -18,21 +18,7 @@ from itertools import accumulate
 import numpy as np
 
 from ..utils import DataError, default_threads
-from .column import (
-    MOSTLY,
-    Column,
-    Odd,
-    Span,
-    Table,
-    Wanted,
-    as_text,
-    date_in,
-    is_coarse,
-    number_in,
-    number_text,
-    settled,
-    unicode_text,
-)
+from .column import VALUE_IN, Column, Odd, Span, Table, Wanted, as_text, is_coarse, number_text, settled, unicode_text
 from .records import new_rows
 from .source import Files, TableSource, check_same_columns, database_of
 
@@ -260,7 +246,7 @@ class _Fields:
     def __init__(self, rows: int, wanted: Wanted, place: int):
         self._rows, self._kind = rows, wanted.reads[place]
         self._missing = frozenset() if place in wanted.raw else wanted.missing
-        self._least = 1.0 if place in wanted.pure else MOSTLY
+        self._is_pure = place in wanted.pure
         self.reads, self._values, self._places = None, None, {}  # of each word the place, in the order of the rows
 
     def add(self, block: Column, at: int) -> None:
@@ -314,11 +300,11 @@ class _Fields:
             reads = self._kind or "text"
             gap, dtype = (-1, np.int32) if reads == "text" else (np.nan, np.float64)
             return Column(reads, np.full(self._rows, gap, dtype))
-        return column or settled(Column("text", self._values, list(self._places)), self._kind, least=self._least)
+        return column or settled(Column("text", self._values, list(self._places)), self._kind, is_pure=self._is_pure)
 
     def _of_values(self) -> Column:
         """Return the column of numbers or of seconds; gaps among them are those that equal a word for a gap."""
-        values, missing, value_in = self._values, self._missing, number_in if self.reads == "number" else date_in
+        values, missing, value_in = self._values, self._missing, VALUE_IN[self.reads]
         gaps = [value for value in map(value_in, missing) if value is not None]
         low, high = _bounds(values)
         if not gaps and math.isfinite(low) and math.isfinite(high):
