@@ -59,6 +59,11 @@ class Column:
         """Return which fields are gaps (rows,), odd words among them."""
         return self.values < 0 if self.reads == "text" else np.isnan(self.values)
 
+    def texts(self) -> list[str]:
+        """Return the texts of all fields, of a gap an empty one."""
+        words = [*self.words, ""]
+        return [words[code] for code in self.values.tolist()]
+
     def is_mostly_right(self) -> bool:
         """Return whether MOSTLY of the known fields are what the column was read as, and no odd words."""
         odd, right = sum(one.rows for one in self.odd.values()), len(self) - int(self.is_gap.sum())
@@ -251,10 +256,3 @@ def _date_text(seconds: float) -> str:
     """Return a date as text, at midnight without the time."""
     text = str(np.datetime64(round(seconds * 1e6), "us")).replace("T", " ")
     return text.rstrip("0").rstrip(".").removesuffix(" 00:00:00")
-
-
-def recoded(column: Column, words: list[str]) -> Column:
-    """Return a column of texts with other words in the place of its own, equal ones as one."""
-    places = {word: place for place, word in enumerate(dict.fromkeys(words))}
-    codes = np.array([*(places[word] for word in words), -1], np.int32)
-    return Column("text", codes[column.values], list(places))

@@ -404,18 +404,11 @@ class Encoding:
     plain: bool = False
 
     @classmethod
-    def fit(
-        cls,
-        found: Sequence[NumberStatistics | TextStatistics],
-        kinds: Sequence[Kind],
-        scaling: str,
-        embedding: NumberEmbedding | None = None,
-        **where,
-    ) -> Encoding:
+    def fit(cls, found: Sequence, kinds: Sequence[Kind], scaling: str, embedding=None, **where) -> Encoding:
         """Return the encoding of columns of these kinds with these statistics of the training rows.
 
-        scaling: of numbers, a name of SCALINGS; embedding: what else they become, None: as NumberStatistics.edges has
-        it. where: names, places and plain.
+        scaling: of numbers, a name of SCALINGS; embedding: a NumberEmbedding, what else they become, None: as
+        NumberStatistics.edges has it. where: names, places and plain.
         """
         called = where.get("names") or range(len(kinds))
         encoders = (

@@ -290,13 +290,12 @@ def beside_checkpoint(path: str | None) -> Iterator[None]:
 def check_kept(beside: str | None) -> None:
     """Raise OutputError if a file beside a checkpoint was changed since it was mapped: what was trained is wrong."""
     for path, facts, memory, digest in _in_use.get(Path(beside or ""), ()):
-        try:
+        with contextlib.suppress(OSError):
             now = os.stat(path)
-        except OSError:
-            continue
-        is_touched = os.path.samestat(now, facts) and now.st_mtime_ns != facts.st_mtime_ns
-        if is_touched and (now.st_size != facts.st_size or not _is_whole(memory, digest)):
-            raise OutputError(f"{path}: was changed while a training read it; let nothing write there, and train again")
+            is_touched = os.path.samestat(now, facts) and now.st_mtime_ns != facts.st_mtime_ns
+            if is_touched and (now.st_size != facts.st_size or not _is_whole(memory, digest)):
+                told = "was changed while a training read it; let nothing write there, and train again"
+                raise OutputError(f"{path}: {told}")
 
 
 def _read(path: Path, digest: bytes, rows: int, dtype: np.dtype, columns) -> np.ndarray | None:

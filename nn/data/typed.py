@@ -148,10 +148,9 @@ class TypedSource(TableSource):
         self.path, self.files, self._opened, self.names = path, files, opened, names and list(map(unicode_text, names))
         self.width, self._rows = len(names) if names else opened[0].width, sum(one.rows for one in opened)
         self.default_target = self.width - 1
-        if not self.width:
-            raise DataError(f"{path}: no columns, expected features and a target; add the data")
-        if not self._rows:
-            raise DataError(f"{path}: no rows, expected at least one; add the data")
+        if not self.width or not self._rows:
+            lacks = "rows, expected at least one" if self.width else "columns, expected features and a target"
+            raise DataError(f"{path}: no {lacks}; add the data")
 
     def _fields(self, wanted: Wanted) -> dict[int, _Fields]:
         """Return the fields of the wanted columns of all files. Raises DataError where a file has other rows than it
