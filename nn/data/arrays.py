@@ -19,10 +19,11 @@ from pathlib import Path
 import numpy as np
 
 from ..utils import DataError, InputNotFound, NnError, log, needs_package, sha256_file
-from .column import Targets, is_coarse, unicode_text
+from .column import is_coarse, unicode_text
 from .frames import columns_of
 from .records import check_left, in_rows, new_rows
 from .source import BLOCK, DEFLATE_RATIO, IMAGE_SUFFIXES, Source, fill, readable
+from .targets import Targets
 from .typed import Opened
 
 IDX_TYPES = {0x08: "u1", 0x09: "i1", 0x0B: ">i2", 0x0C: ">i4", 0x0D: ">f4", 0x0E: ">f8"}
@@ -146,7 +147,16 @@ def read_npz(path: str, dtype: str, labelled: bool) -> Arrays:
 
 def images_of(x: np.ndarray, y, dtype: str, place: str = "the array") -> Arrays:
     """Return images and the targets beside them, None if there are none, as those of an NPZ file."""
-    x, y = _channels_first(place, x), None if y is None else np.asarray(y)
+    if not 2 <= x.ndim <= 4 or x.dtype.kind in "US":
+        raise DataError(
+            f"{place}, array x: {x.dtype} of shape {x.shape}, expected numbers of shape (rows, inputs), "
+            f"(rows, H, W) or (rows, C, H, W); reshape it"
+        )
+    if x.ndim == 3:
+        x = x[:, None]
+    elif x.ndim == 4 and x.shape[3] in (1, 3, 4) and x.shape[1] not in (1, 3, 4):
+        x = x.transpose(0, 3, 1, 2)
+    y = None if y is None else np.asarray(y)
     if y is not None and y.dtype.kind == "O":
         y = np.array(y.tolist())
     targets = None if y is None else _npz_targets(place, y, len(x))
@@ -181,19 +191,6 @@ def _npz_targets(path: str, y: np.ndarray, rows: int) -> Targets:
     return Targets(values, place, row)
 
 
-def _channels_first(path: str, x: np.ndarray) -> np.ndarray:
-    if not 2 <= x.ndim <= 4 or x.dtype.kind in "US":
-        raise DataError(
-            f"{path}, array x: {x.dtype} of shape {x.shape}, expected numbers of shape (rows, inputs), "
-            f"(rows, H, W) or (rows, C, H, W); reshape it"
-        )
-    if x.ndim == 3:
-        x = x[:, None]
-    elif x.ndim == 4 and x.shape[3] in (1, 3, 4) and x.shape[1] not in (1, 3, 4):
-        x = x.transpose(0, 3, 1, 2)
-    return x
-
-
 # -- IDX -----------------------------------------------------------------------------------------------------
 
 
@@ -209,7 +206,10 @@ def read_idx(path: str, dtype: str, labelled: bool) -> Arrays:
         )
     if x.ndim == 3:
         x = x[:, None]
-    places = _labels_files(path)
+    folder, own = os.path.split(path)
+    name = own.replace("images", "labels").replace("idx3", "idx1")
+    names = [name, name.removesuffix(".gz") if name.endswith(".gz") else f"{name}.gz"]
+    places = [os.path.join(folder, name) for name in names if name != own]
     labels_path = next(filter(os.path.exists, places), None)
     targets = None
     if labels_path is not None:
@@ -245,14 +245,6 @@ def _idx_array(path: str) -> np.ndarray:
             return _filled(source, shape, np.dtype(IDX_TYPES[magic[2]]), source.most)
         except ValueError as error:
             raise DataError(f"{path}: {error}; copy or download it again") from error
-
-
-def _labels_files(path: str) -> list[str]:
-    """Return where the labels of an IDX file may be."""
-    folder, own = os.path.split(path)
-    name = own.replace("images", "labels").replace("idx3", "idx1")
-    names = [name, name.removesuffix(".gz") if name.endswith(".gz") else f"{name}.gz"]
-    return [os.path.join(folder, name) for name in names if name != own]
 
 
 def _label_targets(place: str, labels: np.ndarray) -> Targets:

@@ -9,7 +9,6 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from functools import cached_property
 
 import numpy as np
 
@@ -22,11 +21,8 @@ TRUTHS = {  # yes/no words, in any case, and what they mean
 GAPS = frozenset({"", "?", "NA", "N/A", "NaN", "nan", "null", "NULL", "None"})  # words for a gap
 MOSTLY = 0.95  # share of a column's known fields that are numbers, or dates, for the column to be one of them
 MAX_WORDS = (1 << 24) - 1  # different texts in one column
-MOST_ODD = 1 << 16  # different odd words of a column that are kept apart; further ones count as OTHERS
-OTHERS = "..."
-LONGEST_SHOWN = 40  # characters of a field in a message
-AUTO_CLASSES = 100  # more distinct numbers than this are classes only if --task says so; more texts need many rows
-_GLANCE_ROWS = 1 << 12
+OTHERS = "..."  # odd words of a column beyond those that are kept apart
+_LONGEST_SHOWN = 40  # characters of a field in a message
 _COARSE = 1e-4  # the largest share of a column's range that may be lost to rounding to float32
 
 
@@ -62,6 +58,16 @@ class Column:
     def is_gap(self) -> np.ndarray:
         """Return which fields are gaps (rows,), odd words among them."""
         return self.values < 0 if self.reads == "text" else np.isnan(self.values)
+
+    def texts(self) -> list[str]:
+        """Return the texts of all fields, of a gap an empty one."""
+        words = [*self.words, ""]
+        return [words[code] for code in self.values.tolist()]
+
+    def is_mostly_right(self) -> bool:
+        """Return whether MOSTLY of the known fields are what the column was read as, and no odd words."""
+        odd, right = sum(one.rows for one in self.odd.values()), len(self) - int(self.is_gap.sum())
+        return right / (odd + right) >= MOSTLY
 
     def counts(self) -> dict[str, int]:
         """Return the rows of each text that occurs."""
@@ -126,34 +132,6 @@ class Table:
         return place if span.path is None else f"{place} of {span.path}"
 
 
-@dataclass
-class Targets:
-    """The targets as a file has them: numbers (rows, columns), or indices (rows, 1) into `names`."""
-
-    values: np.ndarray
-    place: str  # how messages call them: "iris.csv, column Class"
-    row: Callable[[int], str]  # how messages call a row
-    names: list[str] | None = None
-    columns: list[str] | None = None  # the names of the target columns
-    are_classes: bool = False  # names are classes by the file's format, however many
-    are_indices: bool = False  # numbers are class indices by the file's format
-
-    @property
-    def width(self) -> int:
-        return self.values.shape[1]
-
-    @cached_property
-    def different(self) -> tuple[np.ndarray, np.ndarray]:
-        """The different numbers of the first column, ascending; the index of each row's number among them."""
-        distinct, which = np.unique(self.values[:, 0], return_inverse=True)
-        return distinct, which.reshape(-1)
-
-    @property
-    def are_many(self) -> bool:
-        """Return whether the first rows show that these are no classes, so that nobody has to sort them all."""
-        return len(np.unique(self.values[:_GLANCE_ROWS, 0])) > AUTO_CLASSES
-
-
 @np.errstate(over="ignore")
 def is_coarse(low, high) -> bool:
     """Return whether float32, off by up to 2^-24, would blur a column between these bounds, or one of several."""
@@ -172,7 +150,7 @@ def unicode_text(text: str) -> str:
 
 def shortened(text: str) -> str:
     """Return a field as messages show it: short, and on one line."""
-    return cut_line(text, LONGEST_SHOWN)
+    return cut_line(text, _LONGEST_SHOWN)
 
 
 def number_in(text: str, point: str = ".") -> float | None:
@@ -224,19 +202,20 @@ def decimal_text(text: str) -> str:
 # ---------------------------------------------------------------- what a column of texts is
 
 _GLANCE = 1 << 10  # words that rule out most columns
-_VALUE_IN: dict[str, Callable] = {"number": number_in, "date": lambda text, point: date_in(text)}
+VALUE_IN: dict[str, Callable] = {"number": number_in, "date": lambda text, point=".": date_in(text)}
 
 
-def settled(column: Column, kind: str | None, point: str = ".", least: float = MOSTLY) -> Column:
+def settled(column: Column, kind: str | None, point: str = ".", is_pure: bool = False) -> Column:
     """Return a column of texts as what its words are, where it is no column of texts.
 
-    kind: number or date, which it is whatever its words are, text, or None: a number, or a date, if at least that share
-    of the fields that are no gaps are; infinite numbers, which are odd ones, count.
+    kind: number or date, which it is whatever its words are, text, or None: a number, or a date, if MOSTLY of the
+    fields that are no gaps are, all of them with is_pure; infinite numbers, which are odd ones, count.
     """
     if column.reads != "text" or kind == "text":
         return column
     words, counts = column.words, np.bincount(column.values[column.values >= 0], minlength=len(column.words))
-    for reads, value_in in _VALUE_IN.items():
+    least = 1.0 if is_pure else MOSTLY
+    for reads, value_in in VALUE_IN.items():
 
         def share(words: list[str], reads: str = reads, value_in: Callable = value_in) -> float:
             own = counts[: len(words)]
@@ -277,10 +256,3 @@ def _date_text(seconds: float) -> str:
     """Return a date as text, at midnight without the time."""
     text = str(np.datetime64(round(seconds * 1e6), "us")).replace("T", " ")
     return text.rstrip("0").rstrip(".").removesuffix(" 00:00:00")
-
-
-def recoded(column: Column, words: list[str]) -> Column:
-    """Return a column of texts with other words in the place of its own, equal ones as one."""
-    places = {word: place for place, word in enumerate(dict.fromkeys(words))}
-    codes = np.array([*(places[word] for word in words), -1], np.int32)
-    return Column("text", codes[column.values], list(places))

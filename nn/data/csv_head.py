@@ -16,7 +16,7 @@ import numpy as np
 from ..core import extension
 from ..utils import DataError, UsageError
 from .column import GAPS, TRUTHS, date_in
-from .dataset import Schema
+from .dataset import UNSAID, Schema
 from .source import Source
 
 ffi, lib = extension("seq")
@@ -41,9 +41,6 @@ _HEAD_FIELDS = 30_000  # looked at, but for the first two rows, which are whole
 _SPLIT_ROWS = 50  # looked at, to tell the separator
 _COMMA = re.compile(r"[-+]?(?:\d+,\d*|,\d+)(?:[eE][-+]?\d+)?", re.ASCII)
 _WRITTEN = re.compile(r"[^a-zA-Z;|\d]*\d[^;|]*")  # numbers and dates as people write them: $1,234.50, 5 Jan 2019
-
-
-UNSAID = Schema()  # the layout is found out
 
 
 @dataclass

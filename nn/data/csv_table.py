@@ -17,39 +17,16 @@ import numpy as np
 
 from ..core import extension
 from ..utils import DataError, default_threads
-from .column import (
-    MAX_WORDS,
-    MOST_ODD,
-    MOSTLY,
-    OTHERS,
-    Column,
-    Odd,
-    Span,
-    Table,
-    Wanted,
-    is_coarse,
-    number_in,
-    settled,
-    shortened,
-)
-from .csv_head import (
-    BYTE_ORDER_MARK,
-    LONGEST_LINE,
-    UNSAID,
-    ColumnBelow,
-    Head,
-    decoded,
-    open_quote,
-    read_head,
-    too_long,
-)
-from .dataset import Schema
+from .column import MAX_WORDS, OTHERS, Column, Odd, Span, Table, Wanted, is_coarse, number_in, settled, shortened
+from .csv_head import BYTE_ORDER_MARK, LONGEST_LINE, ColumnBelow, Head, decoded, open_quote, read_head, too_long
+from .dataset import UNSAID, Schema
 from .records import new_rows
 from .source import BLOCK, Files, TableSource, check_same_columns, local, read_blocks
 from .typed import joined
 
 ffi, lib = extension("seq")
 
+MOST_ODD = 1 << 16  # different odd words of a column that are kept apart; further ones count as OTHERS
 _STORED = {None: "number", "number": "number", "date": "date"}  # the first fields -> how a column is stored
 _BLOCK_BYTES = 1 << 22  # of rows for which memory is taken at a time
 _PIECE_BYTES = 1 << 22  # fewer are not worth a thread
@@ -96,15 +73,14 @@ class CsvSource(TableSource):
         columns = rows.columns
         guessed = [place for place, kind in wanted.reads.items() if kind is None and place not in wanted.raw]
         odd = [place for place in guessed if columns[place].odd]
-        texts = [place for place in odd if place in wanted.pure or _share(columns[place]) < MOSTLY]
+        texts = [place for place in odd if place in wanted.pure or not columns[place].is_mostly_right()]
         if texts:
             columns |= self._rows(replace(stored, reads=dict.fromkeys(texts, "text"))).columns
         if self._head.separator == ";":
             self._check_decimals(columns, guessed, rows.spans)
         for place in guessed:
             if columns[place].reads == "text":
-                least = 1.0 if place in wanted.pure else MOSTLY
-                columns[place] = settled(columns[place], None, self._head.point, least)
+                columns[place] = settled(columns[place], None, self._head.point, place in wanted.pure)
             elif not columns[place].odd and columns[place].low > columns[place].high:
                 columns[place] = Column("text", np.full(rows.count, -1, np.int32))  # gaps only
         columns = dict(sorted(columns.items()))
@@ -174,12 +150,6 @@ class CsvSource(TableSource):
         return reader.taken()
 
 
-def _share(column: Column) -> float:
-    """Return the share of the known fields that are what the column was read as."""
-    odd, others = sum(one.rows for one in column.odd.values()), len(column) - int(column.is_gap.sum())
-    return others / (odd + others)
-
-
 # -- rows in C -----------------------------------------------------------------------------------------------
 
 
@@ -242,7 +212,6 @@ class _Words:
         return True
 
     def texts(self) -> list[str]:
-        """Return the words."""
         ends = self._ends[: self._c.count].tolist()
         data = bytes(self._text[: ends[-1] if ends else 0])
         return [decoded(data[start:end]) for start, end in zip([0, *ends], ends, strict=False)]
@@ -298,7 +267,6 @@ class CsvReader:
 
     @property
     def rows(self) -> int:
-        """Return the number of rows that were read."""
         return self._full_rows + self.csv.rows
 
     def begin(self, head: Head) -> None:
@@ -324,7 +292,7 @@ class CsvReader:
 
     def read(self, text: bytes, is_end: bool = False) -> None:
         """Take in the next bytes of the file. is_end: the last line is whole."""
-        text, csv = self._rest + text, self.csv
+        text, csv, head = self._rest + text, self.csv, self._head
         stop = len(text) if is_end else text.rfind(b"\n") + 1
         at = min(3, stop) if csv.line == 0 < csv.first_line and text[:3] == BYTE_ORDER_MARK else 0
         buffer = ffi.from_buffer(text)
@@ -338,14 +306,20 @@ class CsvReader:
                     self.arrays[member] = array = _with_room(array, self._full_rows + self._block_rows)
                     _point(csv, self._memory, **{member: array[self._full_rows :]})
                 csv.rows, csv.capacity = 0, self._block_rows
-            elif result == lib.CSV_RAGGED or not self._words[place].make_room(csv.length):
-                raise self._failure(result)
+            elif result == lib.CSV_RAGGED:
+                like = "the header" if head.names else f"row {head.first_line}"
+                told = f"{csv.found} columns, expected {head.width} as in {like}; correct or remove the row"
+                raise DataError(f"{head.path}, row {csv.row_line}: {told}")
+            elif not self._words[place].make_room(csv.length):
+                told = f"found one text more, expected not more than {MAX_WORDS} different texts in a column"
+                where = f"{head.path}, row {csv.row_line}, {head.column(place)}"
+                raise DataError(f"{where}: {told}; leave the column out with --drop")
             at += csv.used
         self._rest = text[at + csv.used :]
         if len(self._rest) > LONGEST_LINE and b"\n" not in self._rest:
-            raise too_long(self._head.path)
+            raise too_long(head.path)
         if len(self._rest) > _LONGEST_ROW and result == lib.CSV_OPEN:
-            raise open_quote(self._head.path, csv.row_line)
+            raise open_quote(head.path, csv.row_line)
 
     def taken(self, more: int = 0) -> CsvReader:
         """Let the columns have the rows; the memory of their blocks is given back. more: rows for which there is room
@@ -370,19 +344,6 @@ class CsvReader:
         for name, places in self.places.items():
             for slot, place in enumerate(places):
                 self.columns[place].values = self.arrays[name][: self.count, slot]
-
-    def _failure(self, result: int) -> DataError:
-        csv, head = self.csv, self._head
-        row = f"{head.path}, row {csv.row_line}"
-        if result == lib.CSV_RAGGED:
-            like = "the header" if head.names else f"row {head.first_line}"
-            return DataError(
-                f"{row}: {csv.found} columns, expected {head.width} as in {like}; correct or remove the row"
-            )
-        return DataError(
-            f"{row}, {head.column(csv.column)}: found one text more, expected not more than {MAX_WORDS} different "
-            f"texts in a column; leave the column out with --drop"
-        )
 
 
 # -- one file ------------------------------------------------------------------------------------------------

@@ -8,6 +8,7 @@ import math
 from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
+from itertools import chain
 
 import numpy as np
 
@@ -101,6 +102,9 @@ class Schema:
         return self.plain or self.pixels is not None or of_plain_model
 
 
+UNSAID = Schema()  # nothing is known
+
+
 @dataclass(frozen=True)
 class Places:
     """The uses of the columns of a file, by their places in it, from 0.
@@ -164,11 +168,6 @@ class TableRows:
     def shape(self) -> tuple[int, int]:
         """Return (rows, feature columns)."""
         return len(self), len(self.columns)
-
-    @property
-    def nbytes(self) -> int:
-        """Return the size of the arrays in bytes."""
-        return sum(column.values.nbytes for column in self.columns)
 
 
 @dataclass
@@ -340,8 +339,7 @@ def columns_digest(features: list[Column], targets: list[Column], beside: list[C
     with ThreadPoolExecutor(default_threads()) as pool:
         digests = list(pool.map(_of_values, (c.values for c in (*numbers, *targets, *texts, *dates))))
     words = [column.words for column in texts] + [targets[0].words if len(targets) == 1 else []]
-    of_ids = (words[code] for column in ids for words in [[*column.words, ""]] for code in column.values.tolist())
-    digests += [hashlib.sha256(_listed(each)).digest() for each in (*words, of_ids)]
+    digests += [hashlib.sha256(_listed(each)).digest() for each in (*words, chain(*(column.texts() for column in ids)))]
     return hashlib.sha256(b"".join(digests)).hexdigest()
 
 

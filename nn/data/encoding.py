@@ -63,15 +63,11 @@ class NumberStatistics:
         self.gap_share = (len(values) - len(known)) / max(1, len(values))
         self.moments = Moments.of(known[:, None]) if len(known) else None
         step = 1 << max(0, math.ceil(math.log2(max(1, len(known)) / SAMPLE)))
-        self._sample = known[::step].astype(np.float64)
-        self.median = float(np.median(self._sample)) if len(known) else 0.0
+        self.sample = known[::step].astype(np.float64)
+        self.median = float(np.median(self.sample)) if len(known) else 0.0
         cycles = [cycle for cycle in CYCLES if are_dates and len(known) and np.ptp(phase(known, cycle)) > 0]
         self.cycles = [cycle for cycle in cycles if cycle != "year" or np.ptp(known) >= YEAR / 4]
         self.parts = [name for name in PARTS if are_dates and len(known) and np.ptp(part(known, name)) > 0]
-
-    @property
-    def distinct(self) -> int:
-        return len(np.unique(self._sample))
 
     def edges(self, pieces: int | None = None) -> list[float]:
         """Return the ends of pieces, which hold as many of the values beside the usual one each.
@@ -80,9 +76,9 @@ class NumberStatistics:
         too close together. None: PIECES or, of few rows, fewer; none of a column without a usual value. Empty for two
         values and fewer.
         """
-        values, counts = np.unique(self._sample, return_counts=True)
+        values, counts = np.unique(self.sample, return_counts=True)
         usual = values[2 * counts > counts.sum()]
-        others = self._sample[~np.isin(self._sample, usual)]
+        others = self.sample[~np.isin(self.sample, usual)]
         if len(values) < 3 or (pieces is None and (len(values) < 4 or not len(usual) or len(others) < LEAST_OTHERS)):
             return []
         pieces = pieces or min(PIECES, len(others) // ROWS_A_PIECE)
@@ -187,7 +183,7 @@ class AxisEncoder(ColumnEncoder):
         asked, more = embedding.kind if embedding else None, {}
         if scale and asked != "linear":
             more["edges"] = found.edges(embedding.count if asked == "pieces" else None)
-            if asked == "waves" and found.distinct > 2:
+            if asked == "waves" and len(np.unique(found.sample)) > 2:
                 more |= {"waves": embedding.count, "deviation": embedding.deviation}
         return more
 
@@ -309,7 +305,7 @@ class CategoryEncoder(ColumnEncoder):
         other = 0 if self.shared else self.slots  # beyond all slots: no input
         places = {value: index + self.shared for index, value in enumerate(self.values)}
         codes = np.array([places.get(word, other) for word in [*column.words, None]], np.int64)  # code -1 is a gap
-        return [codes[column.values].astype(smallest_code(self.slots + 1))]
+        return [codes[column.values].astype(np.min_scalar_type(self.slots))]
 
     def unknown(self, column: Column) -> float:
         known = set(self.values)
@@ -380,11 +376,6 @@ ENCODERS: dict[str, tuple[type[ColumnEncoder], type[Written] | None]] = {  # kin
 }
 
 
-def smallest_code(values: int) -> type:
-    """Return the smallest type for codes below `values`."""
-    return np.uint8 if values <= 1 << 8 else np.uint16 if values <= 1 << 16 else np.uint32
-
-
 def scaling_constants(kind: str, found: NumberStatistics, name: str) -> tuple[float, float]:
     """Return (shift, scale) of a column, scale 0 for one of a single value. name: of the column in messages."""
     kind, moments = SCALING_ALIASES.get(kind, kind), found.moments
@@ -413,18 +404,11 @@ class Encoding:
     plain: bool = False
 
     @classmethod
-    def fit(
-        cls,
-        found: Sequence[NumberStatistics | TextStatistics],
-        kinds: Sequence[Kind],
-        scaling: str,
-        embedding: NumberEmbedding | None = None,
-        **where,
-    ) -> Encoding:
+    def fit(cls, found: Sequence, kinds: Sequence[Kind], scaling: str, embedding=None, **where) -> Encoding:
         """Return the encoding of columns of these kinds with these statistics of the training rows.
 
-        scaling: of numbers, a name of SCALINGS; embedding: what else they become, None: as NumberStatistics.edges has
-        it. where: names, places and plain.
+        scaling: of numbers, a name of SCALINGS; embedding: a NumberEmbedding, what else they become, None: as
+        NumberStatistics.edges has it. where: names, places and plain.
         """
         called = where.get("names") or range(len(kinds))
         encoders = (
@@ -561,4 +545,4 @@ def _is_of(kind: str, value) -> bool:
 
 def _code_bytes(column: InputColumn) -> int:
     """Return the bytes of an input column's codes, 0 for numbers. One code more says that there is no input."""
-    return 0 if column.kind in ("number", "gap") else np.dtype(smallest_code(column.values + 1)).itemsize
+    return 0 if column.kind in ("number", "gap") else np.min_scalar_type(column.values).itemsize

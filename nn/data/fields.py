@@ -13,20 +13,7 @@ from dataclasses import replace
 import numpy as np
 
 from ..utils import DataError
-from .column import (
-    LONGEST_SHOWN,
-    MOSTLY,
-    OTHERS,
-    Column,
-    Odd,
-    Table,
-    as_text,
-    is_not_finite,
-    number_text,
-    settled,
-    shortened,
-    valued,
-)  # fmt: skip
+from .column import MOSTLY, OTHERS, Column, Odd, Table, as_text, is_not_finite, number_text, settled, shortened, valued
 from .dataset import Dataset, Places, Schema, TableRows
 from .kinds import RARE, Kind, in_a_list, kind_of
 from .source import TableSource
@@ -192,7 +179,7 @@ def place_of(source: TableSource, table: Table, row: int, place: int) -> str:
 def gap_advice(texts: list[str]) -> str:
     """Return the flag that takes texts for gaps, as a shell takes it; nothing where that would be long."""
     words = ",".join(texts)
-    if len(words) > LONGEST_SHOWN or not words.isprintable() or any(set(text) & {'"', ","} for text in texts):
+    if shortened(words) != words or not words.isprintable() or any(set(text) & {'"', ","} for text in texts):
         return ""
     return f", or --missing {shlex.quote(words)} if that is a gap"
 

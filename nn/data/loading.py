@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Iterable
 from dataclasses import replace
 from pathlib import Path
 
@@ -18,7 +17,7 @@ import numpy as np
 from ..utils import DataError, InputNotFound, LayersMismatch, UsageError, log
 from . import records
 from .arrays import Arrays, images_of
-from .column import GAPS, Column, Table, Wanted, decimal_text, odd_words, recoded, settled
+from .column import GAPS, Column, Table, Wanted, decimal_text, odd_words, settled
 from .dataset import Dataset, Places, Schema, TableRows, columns_digest, name_of
 from .encoding import ColumnEncoder
 from .fields import odd_remarks, remarks_on, role_values, without_unlabelled
@@ -123,7 +122,7 @@ def _dataset(source: TableSource, table: Table, places: Places, schema: Schema, 
         "given": source.path,
         "digest": table.sha256,
         "now": now_among(names, of_targets),
-        "ids": _ids(source, table, places.ids),
+        "ids": {source.name(place): table.columns[place].texts() for place in places.ids},
         "places": tuple(columns),
         "left_out": {source.name(place): why for place, why in left_out.items()},
         "left_out_places": tuple(place for place in range(source.width) if place not in used),
@@ -149,7 +148,9 @@ def _is_clean(column: Column) -> bool:
 def canonical(column: Column, kind: Kind | ColumnEncoder) -> Column:
     """Return a column as its kind has it: dates and numbers for words that are, one word for 1, 1.0 and 1e0."""
     if getattr(kind, "decimals", False):
-        return recoded(column, [decimal_text(word) for word in column.words])
+        words = [decimal_text(word) for word in column.words]
+        places = {word: place for place, word in enumerate(dict.fromkeys(words))}
+        return Column("text", np.array([*map(places.get, words), -1], np.int32)[column.values], list(places))
     if kind.written:
         return replace(column, odd=odd_words(column, kind.written.values_of(column.words)))
     return settled(column, kind.reads)
@@ -193,15 +194,7 @@ def kept_columns(path: str, schema: Schema, names: str) -> dict[str, list[str]]:
     source = known.table(files, path, schema)
     places = list(range(source.width)) if names == "*" else columns_asked_for(source, "id", names)
     table = source.read(Wanted(dict.fromkeys(places, "text"), raw=frozenset(places), missing=frozenset()))
-    return _ids(source, table, places)
-
-
-def _ids(source: TableSource, table: Table, places: Iterable[int]) -> dict[str, list[str]]:
-    """Return the texts of columns that are kept as they are, by their names."""
-    words = {place: [*table.columns[place].words, ""] for place in places}
-    return {
-        source.name(place): [words[place][code] for code in table.columns[place].values.tolist()] for place in words
-    }
+    return {source.name(place): table.columns[place].texts() for place in places}
 
 
 # ---------------------------------------------------------------- images and arrays

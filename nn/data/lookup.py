@@ -21,7 +21,13 @@ def find_places(source: TableSource, schema: Schema, labelled: bool) -> Places:
     ids = tuple(_columns_beside(source, "id", schema))
     roles = _role_columns(source, schema)
     once = {"target": targets, "drop": [c for c in targets if c in dropped], "id": ids}
-    _check_one_use(source, [*((flag, c) for flag, own in once.items() for c in own), *roles.items()])
+    flags: dict[int, str] = {}  # a column is read in one way
+    for flag, column in [*((flag, c) for flag, own in once.items() for c in own), *roles.items()]:
+        if flags.setdefault(column, flag) != flag:
+            raise UsageError(
+                f"{source.path}: --{flag}: {source.column(column)} is that of --{flags[column]} too, expected one use; "
+                "name another, or write it into the table twice"
+            )
     features = feature_columns(source, targets, schema, dropped | set(ids) | set(roles.values()))
     known = schema.of_model or schema.pixels
     if known and schema.width is not None and len(features) != schema.width:
@@ -145,17 +151,6 @@ def _role_columns(source: TableSource, schema: Schema) -> dict[str, int]:
         if len(columns) > 1:
             raise UsageError(f"--{role} {getattr(schema.choices, role)}: {len(columns)} columns, expected one")
     return {role: columns[0] for role, columns in found.items()}
-
-
-def _check_one_use(source: TableSource, uses: list[tuple[str, int]]) -> None:
-    """Raise UsageError for a column of two uses, (flag, column) each: a column is read in one way."""
-    flags: dict[int, str] = {}
-    for flag, column in uses:
-        if flags.setdefault(column, flag) != flag:
-            raise UsageError(
-                f"{source.path}: --{flag}: {source.column(column)} is that of --{flags[column]} too, expected one use; "
-                "name another, or write it into the table twice"
-            )
 
 
 def _column_number(source: TableSource, flag: str, word: str) -> int:

@@ -175,13 +175,11 @@ def folder_on_disk() -> str:
 def _is_in_memory(folder: str) -> bool:
     """Return whether a folder's file system is in memory, as the system's list of mounts has it."""
     device = os.stat(folder).st_dev
-    try:
-        with open("/proc/self/mountinfo") as file:
-            mounts = [line.split() for line in file]
-    except OSError:
-        return False
     number = f"{os.major(device)}:{os.minor(device)}"
-    return any(mount[2] == number and mount[mount.index("-") + 1] in ("tmpfs", "ramfs") for mount in mounts)
+    with contextlib.suppress(OSError), open("/proc/self/mountinfo") as file:
+        mounts = map(str.split, file)
+        return any(mount[2] == number and mount[mount.index("-") + 1] in ("tmpfs", "ramfs") for mount in mounts)
+    return False
 
 
 def some_rows(array: np.ndarray, rows) -> np.ndarray:
@@ -234,14 +232,16 @@ def filled_records(
     """Return records, `step` of which `fill` sets at a time: in memory or in a file, beside the checkpoint if there is
     one and a key, which decides their bytes. columns: the InputColumns of the records. Raises OutputError."""
     blocks = [slice(first, min(first + step, rows)) for first in range(0, rows, step)]
-    beside = _file_beside(key, rows * dtype.itemsize)
-    if beside is None:
+    beside = None if key is None or not _Room.checkpoints else _Room.checkpoints[-1]
+    size = rows * dtype.itemsize
+    if beside is None or fits(size) or not os.path.samefile(folder_on_disk(), beside.parent):
         out = new_rows((rows,), dtype)
         for some in blocks:
             fill(out[some], some)
         return out
 
-    path, digest = beside
+    digest = hashlib.sha256(f"{FORMAT} {key}".encode(errors="surrogatepass")).digest()
+    path = beside.with_name(f"{cut_name(beside.name)}.rows-{digest.hex()[:KEY_CHARACTERS]}")
     with alone_in(path.parent):  # another rank of this host maps what the first has written
         found = _read(path, digest, rows, dtype, columns)
         if found is None:
@@ -290,25 +290,12 @@ def beside_checkpoint(path: str | None) -> Iterator[None]:
 def check_kept(beside: str | None) -> None:
     """Raise OutputError if a file beside a checkpoint was changed since it was mapped: what was trained is wrong."""
     for path, facts, memory, digest in _in_use.get(Path(beside or ""), ()):
-        try:
+        with contextlib.suppress(OSError):
             now = os.stat(path)
-        except OSError:
-            continue
-        is_touched = os.path.samestat(now, facts) and now.st_mtime_ns != facts.st_mtime_ns
-        if is_touched and (now.st_size != facts.st_size or not _is_whole(memory, digest)):
-            raise OutputError(f"{path}: was changed while a training read it; let nothing write there, and train again")
-
-
-def _file_beside(key: str | None, size: int) -> tuple[Path, bytes] | None:
-    """Return (path, digest of the key) of records that go beside the checkpoint; None for those that do not."""
-    if key is None or not _Room.checkpoints or fits(size):
-        return None
-    beside = _Room.checkpoints[-1]
-    if not os.path.samefile(folder_on_disk(), beside.parent):
-        return None
-    digest = hashlib.sha256(f"{FORMAT} {key}".encode(errors="surrogatepass"))
-    name = f"{cut_name(beside.name)}.rows-{digest.hexdigest()[:KEY_CHARACTERS]}"
-    return beside.with_name(name), digest.digest()
+            is_touched = os.path.samestat(now, facts) and now.st_mtime_ns != facts.st_mtime_ns
+            if is_touched and (now.st_size != facts.st_size or not _is_whole(memory, digest)):
+                told = "was changed while a training read it; let nothing write there, and train again"
+                raise OutputError(f"{path}: {told}")
 
 
 def _read(path: Path, digest: bytes, rows: int, dtype: np.dtype, columns) -> np.ndarray | None:
@@ -322,14 +309,11 @@ def _read(path: Path, digest: bytes, rows: int, dtype: np.dtype, columns) -> np.
                 return None
             tell_lost(path)
             memory = mmap.mmap(file.fileno(), facts.st_size, access=mmap.ACCESS_READ)
-    except OSError:
-        return None
-    if not _is_whole(memory, digest):
-        return None
-    found = np.frombuffer(memory, dtype, rows)
-    try:
+        if not _is_whole(memory, digest):
+            return None
+        found = np.frombuffer(memory, dtype, rows)
         check_rows(found, columns)
-    except ValueError:
+    except (OSError, ValueError):
         return None
     _in_use.setdefault(_Room.checkpoints[-1], []).append((path, facts, memory, digest))
     return found

@@ -80,11 +80,10 @@ def _connection(file: str) -> Iterator[sqlite3.Connection]:
             if hasattr(connection, "setlimit"):  # Python 3.11
                 connection.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, _LONGEST + path.stat().st_size)
             yield connection
-    except (sqlite3.Error, UnicodeDecodeError) as error:
-        reason = " ".join(str(error).split())
+    except (sqlite3.Error, UnicodeDecodeError, MemoryError) as error:
+        is_large = isinstance(error, MemoryError)  # most often a length that is none, in a file that is damaged
+        reason = "a field of it does not fit into memory" if is_large else " ".join(str(error).split())
         raise DataError(f"{file}: cannot be read ({reason}); {_CURES.get(reason, _CURE)}") from error
-    except MemoryError as error:  # most often a length that is none, in a file that is damaged
-        raise DataError(f"{file}: cannot be read (a field of it does not fit into memory); {_CURE}") from error
 
 
 def _quoted(name: str) -> str:

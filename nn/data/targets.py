@@ -3,25 +3,15 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from contextlib import suppress
+from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 
 from ..utils import DataError, LayersMismatch, UsageError, listed, log
-from .column import (
-    AUTO_CLASSES,
-    TRUTHS,
-    Column,
-    Table,
-    Targets,
-    as_text,
-    is_coarse,
-    is_not_finite,
-    number_in,
-    number_text,
-    shortened,
-    valued,
-)
+from .column import TRUTHS, Column, Table, as_text, is_coarse, is_not_finite, number_in, number_text, shortened, valued
 from .dataset import Dataset, Schema
 from .fields import check_numbers, first_odd, gap_advice, place_of
 from .kinds import way_of_dates, way_of_numbers
@@ -29,6 +19,7 @@ from .source import TableSource
 from .written import WrittenNumbers
 
 MAX_CLASSES = 10_000
+AUTO_CLASSES = 100  # more distinct numbers than this are classes only if --task says so; more texts need many rows
 _AHEAD = re.compile(r"(.+)_in_[0-9.]+s")  # how a target column is named that holds NAME some seconds later
 FEW_CLASSES = 10  # up to 10 whole numbers are classes; more are if each has many rows, unlike counts and grades
 _CLASS_ROWS = 10  # rows that each of them then needs, ...
@@ -36,6 +27,34 @@ _CLASS_SHARE = 0.25  # ... and of the mean number of rows
 _FIRST_LABELS = -1, 3  # labels begin between these, unlike ages and years
 _LABEL_GAPS = 1.25, 5  # the last is at most this multiple of their number, and this more, unlike amounts and doses
 _NAMED_CLASSES = 1000  # texts that are classes if they have _CLASS_ROWS rows each, on average
+
+
+@dataclass
+class Targets:
+    """The targets as a file has them: numbers (rows, columns), or indices (rows, 1) into `names`."""
+
+    values: np.ndarray
+    place: str  # how messages call them: "iris.csv, column Class"
+    row: Callable[[int], str]  # how messages call a row
+    names: list[str] | None = None
+    columns: list[str] | None = None  # the names of the target columns
+    are_classes: bool = False  # names are classes by the file's format, however many
+    are_indices: bool = False  # numbers are class indices by the file's format
+
+    @property
+    def width(self) -> int:
+        return self.values.shape[1]
+
+    @cached_property
+    def different(self) -> tuple[np.ndarray, np.ndarray]:
+        """The different numbers of the first column, ascending; the index of each row's number among them."""
+        distinct, which = np.unique(self.values[:, 0], return_inverse=True)
+        return distinct, which.reshape(-1)
+
+    @property
+    def are_many(self) -> bool:
+        """Return whether the first rows show that these are no classes, so that nobody has to sort them all."""
+        return len(np.unique(self.values[: 1 << 12, 0])) > AUTO_CLASSES
 
 
 def targets_of(source: TableSource, table: Table, places: list[int], schema: Schema) -> Targets:
@@ -50,7 +69,10 @@ def targets_of(source: TableSource, table: Table, places: list[int], schema: Sch
             check_numbers(source, table, one)
         return Targets(np.column_stack([one.values for one in columns]), **told)
     column = as_text(column)
-    if way := _way_of(column.words, schema):
+    is_few = schema.task == "auto" and len(column.words) <= FEW_CLASSES  # they may be names as well: 4dr, 2dr
+    may_be_numbers = schema.classes is None and schema.task in ("regression", "auto") and not is_few
+    asked = schema.task == "regression"
+    if may_be_numbers and (way := way_of_numbers(dict.fromkeys(column.words, 1), asked)):
         numbers = valued(column, "number", way.values_of(column.words))
         if numbers.odd:
             word, found = first_odd(source, table, place, numbers.odd)
@@ -62,15 +84,6 @@ def targets_of(source: TableSource, table: Table, places: list[int], schema: Sch
     order = np.array(sorted(range(len(column.words)), key=column.words.__getitem__), np.intp)
     values = np.append(np.argsort(order), -1)[column.values]  # a gap stays -1
     return Targets(values.astype(np.float64)[:, None], names=[column.words[i] for i in order], **told)
-
-
-def _way_of(words: list[str], schema: Schema) -> WrittenNumbers | None:
-    """Return how texts of a target are numbers, as nearly all are written; None if they name classes. Few of them may
-    name classes as well as any text (4dr, 2dr)."""
-    is_few = schema.task == "auto" and len(words) <= FEW_CLASSES
-    if schema.classes is not None or schema.task not in ("regression", "auto") or is_few:
-        return None
-    return way_of_numbers(dict.fromkeys(words, 1), asked=schema.task == "regression")
 
 
 def _check_names(source: TableSource, table: Table, place: int, column: Column, schema: Schema) -> None:

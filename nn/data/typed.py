@@ -12,26 +12,13 @@ import os
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import partial
 from itertools import accumulate
 
 import numpy as np
 
 from ..utils import DataError, default_threads
-from .column import (
-    MOSTLY,
-    Column,
-    Odd,
-    Span,
-    Table,
-    Wanted,
-    as_text,
-    date_in,
-    is_coarse,
-    number_in,
-    number_text,
-    settled,
-    unicode_text,
-)
+from .column import VALUE_IN, Column, Odd, Span, Table, Wanted, as_text, is_coarse, number_text, settled, unicode_text
 from .records import new_rows
 from .source import Files, TableSource, check_same_columns, database_of
 
@@ -161,40 +148,33 @@ class TypedSource(TableSource):
         self.path, self.files, self._opened, self.names = path, files, opened, names and list(map(unicode_text, names))
         self.width, self._rows = len(names) if names else opened[0].width, sum(one.rows for one in opened)
         self.default_target = self.width - 1
-        if not self.width:
-            raise DataError(f"{path}: no columns, expected features and a target; add the data")
-        if not self._rows:
-            raise DataError(f"{path}: no rows, expected at least one; add the data")
+        if not self.width or not self._rows:
+            lacks = "rows, expected at least one" if self.width else "columns, expected features and a target"
+            raise DataError(f"{path}: no {lacks}; add the data")
 
     def _fields(self, wanted: Wanted) -> dict[int, _Fields]:
-        """Return the fields of the wanted columns of all files."""
-        fields, at = {place: _Fields(self._rows, wanted, place) for place in sorted(wanted.reads)}, 0
-        for rows, block in self._parts(list(fields)):
+        """Return the fields of the wanted columns of all files. Raises DataError where a file has other rows than it
+        had."""
+        fields, stop = {place: _Fields(self._rows, wanted, place) for place in sorted(wanted.reads)}, 0
 
-            def add(place: int, at: int = at, block: Callable = block) -> None:
-                try:
-                    fields[place].add(block(place), at)
-                except Unreadable as what:
-                    raise DataError(
-                        f"{self.path}, {self.column(place)}: found {what}, expected numbers, texts or dates; leave the "
-                        f"column out with --drop, or write its parts as columns of their own"
-                    ) from None
+        def add(block: Callable, at: int, place: int) -> None:
+            try:
+                fields[place].add(block(place), at)
+            except Unreadable as what:
+                raise DataError(
+                    f"{self.path}, {self.column(place)}: found {what}, expected numbers, texts or dates; leave the "
+                    f"column out with --drop, or write its parts as columns of their own"
+                ) from None
 
-            each(add, fields, rows)
-            at += rows
-        return fields
-
-    def _parts(self, places: list[int]) -> Iterator[tuple[int, Callable[[int], Column]]]:
-        """Yield the rows of all files. Raises DataError where they are not as many as they were."""
         for number, opened in enumerate(self._opened):
-            left = opened.rows
-            for rows, block in opened.parts(places):
-                left -= rows
-                if left < 0:
-                    break
-                yield rows, block
-            if left:
+            at, stop = stop, stop + opened.rows
+            for rows, block in opened.parts(list(fields)):
+                if at + rows <= stop:
+                    each(partial(add, block, at), fields, rows)
+                at += rows
+            if at != stop:
                 raise Files.changed(self.files.paths[number])
+        return fields
 
     def _table(self, wanted: Wanted) -> Table:
         """Return the table, its numbers in one matrix."""
@@ -265,7 +245,7 @@ class _Fields:
     def __init__(self, rows: int, wanted: Wanted, place: int):
         self._rows, self._kind = rows, wanted.reads[place]
         self._missing = frozenset() if place in wanted.raw else wanted.missing
-        self._least = 1.0 if place in wanted.pure else MOSTLY
+        self._is_pure = place in wanted.pure
         self.reads, self._values, self._places = None, None, {}  # of each word the place, in the order of the rows
 
     def add(self, block: Column, at: int) -> None:
@@ -314,17 +294,16 @@ class _Fields:
         return places[codes]
 
     def column(self) -> Column:
-        """Return the column."""
         column = self._of_values() if self.reads in ("number", "date") else None
         if self._values is None or (column and not self._kind and not column.odd and column.low > column.high):
             reads = self._kind or "text"
             gap, dtype = (-1, np.int32) if reads == "text" else (np.nan, np.float64)
             return Column(reads, np.full(self._rows, gap, dtype))
-        return column or settled(Column("text", self._values, list(self._places)), self._kind, least=self._least)
+        return column or settled(Column("text", self._values, list(self._places)), self._kind, is_pure=self._is_pure)
 
     def _of_values(self) -> Column:
         """Return the column of numbers or of seconds; gaps among them are those that equal a word for a gap."""
-        values, missing, value_in = self._values, self._missing, number_in if self.reads == "number" else date_in
+        values, missing, value_in = self._values, self._missing, VALUE_IN[self.reads]
         gaps = [value for value in map(value_in, missing) if value is not None]
         low, high = _bounds(values)
         if not gaps and math.isfinite(low) and math.isfinite(high):
