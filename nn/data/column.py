@@ -7,7 +7,7 @@ null nothing. So any format gives the same columns.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -73,6 +73,11 @@ class Column:
         """Return the rows of each text that occurs."""
         counts = np.bincount(self.values[self.values >= 0], minlength=len(self.words)).tolist()
         return {word: rows for word, rows in zip(self.words, counts, strict=True) if rows}
+
+
+def columns_of(facts: Iterable[dict]) -> list[Column]:
+    """Return columns by their fields; those without values get them later."""
+    return [Column(**{"values": np.empty(0), **own}) for own in facts]
 
 
 @dataclass(frozen=True)

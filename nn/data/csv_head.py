@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import re
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import islice, pairwise
@@ -69,6 +69,11 @@ class Head:
         """Return how messages call a column: by its name, or by its place counted from 1."""
         name = self.names[index] if self.names else ""
         return f"column {name}" if name else f"column {index + 1} of {self.width}"
+
+    def kinds(self, places: Iterable[int], missing: frozenset[str]) -> dict[int, tuple]:
+        """Return of each column (kind, least and greatest number) in the first rows. missing: words for a gap."""
+        columns = {place: ColumnBelow(self.rows, place, missing) for place in places}
+        return {place: (column.kind, *column.bounds()) for place, column in columns.items()}
 
 
 def read_head(path: str, schema: Schema = UNSAID, first: Head | None = None) -> Head:

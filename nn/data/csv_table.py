@@ -17,8 +17,10 @@ import numpy as np
 
 from ..core import extension
 from ..utils import DataError, default_threads
-from .column import MAX_WORDS, OTHERS, Column, Odd, Span, Table, Wanted, is_coarse, number_in, settled, shortened
-from .csv_head import BYTE_ORDER_MARK, LONGEST_LINE, ColumnBelow, Head, decoded, open_quote, read_head, too_long
+from .column import (
+    MAX_WORDS, OTHERS, Column, Odd, Span, Table, Wanted, columns_of, is_coarse, number_in, settled, shortened,
+)  # fmt: skip
+from .csv_head import BYTE_ORDER_MARK, LONGEST_LINE, Head, decoded, open_quote, read_head, too_long
 from .dataset import UNSAID, Schema
 from .records import new_rows
 from .source import BLOCK, Files, TableSource, check_same_columns, local, read_blocks
@@ -94,10 +96,10 @@ class CsvSource(TableSource):
         A column that float32 does not blur in some rows is blurred in no further ones, as its range grows at least as
         its size does; unless it is constant so far.
         """
-        first = {place: ColumnBelow(self._head.rows, place, wanted.missing) for place in wanted.reads}
+        first = self._head.kinds(wanted.reads, wanted.missing)
         reads = {place: "text" if place in wanted.raw else kind for place, kind in wanted.reads.items()}
-        reads = {place: kind or _STORED.get(first[place].kind, "text") for place, kind in reads.items()}
-        bounds = [first[p].bounds() for p, kind in reads.items() if kind == "number" and p not in wanted.exact]
+        reads = {place: kind or _STORED.get(first[place][0], "text") for place, kind in reads.items()}
+        bounds = [first[p][1:] for p, kind in reads.items() if kind == "number" and p not in wanted.exact]
         is_double = any(low >= high and low != 0 for low, high in bounds) or is_coarse(*np.reshape(bounds, (-1, 2)).T)
         return replace(wanted, reads=reads, dtype="float64" if is_double else wanted.dtype)
 
@@ -329,12 +331,15 @@ class CsvReader:
         self._memory.clear()  # the blocks among it
         for name, array in self.arrays.items():
             self.arrays[name] = _with_room(array, self.count + more)[: self.count + more]
-        bounds = zip(self._low.tolist(), self._high.tolist(), strict=True)
+        bounds, facts = zip(self._low.tolist(), self._high.tolist(), strict=True), {}
         for place in (place for places in self.places.values() for place in places):
             words, reads = self._words.get(place), self._reads[place]
-            told = {} if reads == "text" else dict(zip(("low", "high"), next(bounds), strict=True))
-            told |= {"words": words.texts()} if words and reads == "text" else {"odd": words.odd()} if words else {}
-            self.columns[place] = Column(reads, np.empty(0), **told)
+            facts[place] = own = {"reads": reads}
+            if reads != "text":
+                own["low"], own["high"] = next(bounds)
+            if words:
+                own |= {"words": words.texts()} if reads == "text" else {"odd": words.odd()}
+        self.columns = dict(zip(facts, columns_of(facts.values()), strict=True))
         self._words.clear()
         self.point_columns()
         return self
