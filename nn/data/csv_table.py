@@ -18,7 +18,18 @@ import numpy as np
 from ..core import extension
 from ..utils import DataError, default_threads
 from .column import (
-    MAX_WORDS, OTHERS, Column, Odd, Span, Table, Wanted, columns_of, is_coarse, number_in, settled, shortened,
+    MAX_WORDS,
+    OTHERS,
+    Column,
+    Odd,
+    Span,
+    Table,
+    Wanted,
+    columns_of,
+    is_coarse,
+    number_in,
+    settled,
+    shortened,
 )  # fmt: skip
 from .csv_head import BYTE_ORDER_MARK, LONGEST_LINE, Head, decoded, open_quote, read_head, too_long
 from .dataset import UNSAID, Schema
