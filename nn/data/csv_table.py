@@ -401,8 +401,7 @@ def _joined(pieces: list[CsvReader], pool: ThreadPoolExecutor) -> CsvReader | No
                 _add_odd(known.odd, word, found, start)
         rows.arrays.clear()
         rows.columns.clear()  # and the memory of both
-    line = first.spans[0].line
-    first.spans = [Span(0, line, has_lines=last_line == line + first.count - 1)]
+    first.spans[0].has_lines = last_line == first.spans[0].line + first.count - 1
     first.point_columns()
     return first
 
