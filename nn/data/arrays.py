@@ -27,7 +27,6 @@ from .targets import Targets
 from .typed import Opened
 
 IDX_TYPES = {0x08: "u1", 0x09: "i1", 0x0B: ">i2", 0x0C: ">i4", 0x0D: ">f4", 0x0E: ">f8"}
-CIFAR_SHAPE = (3, 32, 32)
 CIFAR_RECORD = 1 + 3 * 32 * 32  # the label, then the red, green and blue plane
 CIFAR_CLASSES = 10
 _PIXEL_BYTES = 8  # of an image, while it is read
@@ -136,9 +135,15 @@ def read_npz(path: str, dtype: str, labelled: bool) -> Arrays:
                     f"{path}: holds the arrays {', '.join(names) or '(none)'}, expected x and y; save it "
                     f"with numpy.savez(path, x=..., y=...)"
                 )
-            x = _member(archive, "x", path)
-            y = _member(archive, "y", path) if "y" in names else None
-        images = images_of(x, y, dtype, path)
+            found = {}
+            for name in sorted({"x", "y"} & {*names}):
+                info = archive.getinfo(f"{name}.npy")
+                if info.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
+                    raise ValueError(f"{name} is compressed in an unknown way")
+                most = min(DEFLATE_RATIO * min(info.compress_size + 1, os.path.getsize(path)), info.file_size)
+                with archive.open(info) as file:
+                    found[name] = _numpy_array(file, most, f"{path}, array {name}", "biufUS")
+        images = images_of(found["x"], found.get("y"), dtype, path)
     except (zipfile.BadZipFile, zlib.error, EOFError, RuntimeError, SystemError, ValueError) as error:
         reason = " ".join(str(error).split())  # a SystemError: of text that holds no characters
         raise DataError(f"{path}: damaged or not an NPZ file ({reason}); write it again") from error
@@ -161,16 +166,6 @@ def images_of(x: np.ndarray, y, dtype: str, place: str = "the array") -> Arrays:
         y = np.array(y.tolist())
     targets = None if y is None else _npz_targets(place, y, len(x))
     return Arrays(kept_numbers(place, x, dtype), targets, None)
-
-
-def _member(archive: zipfile.ZipFile, name: str, path: str) -> np.ndarray:
-    """Read one array of an archive. Raises ValueError for damage."""
-    info = archive.getinfo(f"{name}.npy")
-    if info.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
-        raise ValueError(f"{name} is compressed in an unknown way")
-    most = DEFLATE_RATIO * min(info.compress_size + 1, os.path.getsize(path))
-    with archive.open(info) as file:
-        return _numpy_array(file, min(most, info.file_size), f"{path}, array {name}", "biufUS")
 
 
 def _npz_targets(path: str, y: np.ndarray, rows: int) -> Targets:
@@ -273,7 +268,7 @@ def read_cifar(path: str, dtype: str, labelled: bool) -> Arrays:
             f"{path}, record {first + 1}: label {labels[first, 0]}, expected 0 to {CIFAR_CLASSES - 1}; the file "
             f"is damaged or not a CIFAR-10 binary"
         )
-    return _of_files(in_rows(pixels).reshape(-1, *CIFAR_SHAPE), _label_targets(path, labels), path)
+    return _of_files(in_rows(pixels).reshape(-1, 3, 32, 32), _label_targets(path, labels), path)
 
 
 # -- folders -------------------------------------------------------------------------------------------------
@@ -283,7 +278,20 @@ def read_cifar(path: str, dtype: str, labelled: bool) -> Arrays:
 def read_folder(path: str, dtype: str, labelled: bool) -> Arrays:
     """Read images (rows, 1 or 3, H, W) uint8 of a folder whose folders are the classes; sorted by class, then
     name."""
-    files, classes = _image_files(path)
+    folders = [entry for entry in Path(path).iterdir() if entry.is_dir() and not entry.name.startswith(".")]
+    if not folders:
+        raise DataError(
+            f"{path}: no folders, expected one folder of images for each class (or CSV or NPY files); create them"
+        )
+    by_number = all(folder.name.isdecimal() for folder in folders)  # class folders are in the order of their numbers
+    folders.sort(key=lambda folder: (int(folder.name) if by_number else 0, folder.name))
+    found = [file for folder in folders for file in sorted(folder.iterdir(), key=lambda file: file.name)]
+    found = [file for file in found if not file.name.startswith(".")]
+    files = [file for file in found if file.suffix.lower() in IMAGE_SUFFIXES and file.is_file()]
+    if not files:
+        raise DataError(f"{path}: no images in its folders, expected {', '.join(IMAGE_SUFFIXES)}; add some")
+    if len(found) > len(files):
+        log.warning("%s: ignored files that are not images: %d", path, len(found) - len(files))
     x, size, has_colours, digest = None, None, False, hashlib.sha256()
     for row, file in enumerate(files):
         with readable(file):
@@ -301,29 +309,11 @@ def read_folder(path: str, dtype: str, labelled: bool) -> Arrays:
             )
         x[row], has_colours = pixels, has_colours or is_coloured
     x = in_rows(np.moveaxis(x, 3, 1)[:, : 3 if has_colours else 1])
+    classes = [unicode_text(folder.name) for folder in folders]
     index = {name: i for i, name in enumerate(classes)}
     labels = np.array([index[unicode_text(file.parent.name)] for file in files], np.float64).reshape(-1, 1)
     targets = Targets(labels, path, lambda row: f"image {files[row]}", classes, are_classes=True)
     return Arrays(x, targets, digest.hexdigest())
-
-
-def _image_files(path: str) -> tuple[list[Path], list[str]]:
-    """Return (the images, the class names), both in a fixed order: class folders called by numbers in theirs."""
-    folders = [entry for entry in Path(path).iterdir() if entry.is_dir() and not entry.name.startswith(".")]
-    if not folders:
-        raise DataError(
-            f"{path}: no folders, expected one folder of images for each class (or CSV or NPY files); create them"
-        )
-    by_number = all(folder.name.isdecimal() for folder in folders)
-    folders.sort(key=lambda folder: (int(folder.name) if by_number else 0, folder.name))
-    found = [file for folder in folders for file in sorted(folder.iterdir(), key=lambda file: file.name)]
-    found = [file for file in found if not file.name.startswith(".")]
-    files = [file for file in found if file.suffix.lower() in IMAGE_SUFFIXES and file.is_file()]
-    if not files:
-        raise DataError(f"{path}: no images in its folders, expected {', '.join(IMAGE_SUFFIXES)}; add some")
-    if len(found) > len(files):
-        log.warning("%s: ignored files that are not images: %d", path, len(found) - len(files))
-    return files, [unicode_text(folder.name) for folder in folders]
 
 
 def _pixels(file: Path, data: bytes) -> tuple[np.ndarray, bool]:

@@ -23,7 +23,6 @@ ffi, lib = extension("seq")
 
 BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 LONGEST_LINE = 1 << 24  # bytes
-_SHORT_NAMES = {"tab": "\t", "\\t": "\t"}
 _SEPARATOR_LINE = re.compile(rb'"?sep=(.)"?\r?\n')  # which spreadsheets write above a table, and read
 _HEAD_BYTES = 1 << 19  # read at first: some hundred rows
 _FRACTION = re.compile(rb'(?:^|[;\n])[ "]*[-+]?\d*([.,])\d+(?:[eE][-+]?\d+)?[ "]*(?=[;\r\n]|$)')
@@ -151,7 +150,7 @@ def _start(path: str) -> tuple[bytes, bool]:
 
 
 def _given_separator(path: str, text: bytes, separator: str) -> str:
-    separator = _SHORT_NAMES.get(separator, separator)
+    separator = "\t" if separator in ("tab", "\\t") else separator
     if len(separator.encode()) != 1 or separator in '"\r\n\0.+-' or separator.isalnum():
         raise UsageError(f'--separator "{separator}": expected one character such as , ; | or tab')
     if {*field_counts(text, separator)} == {1}:
@@ -302,9 +301,8 @@ def _are_numbered(columns: list[tuple[Cell, ColumnBelow]]) -> bool:
     are_no_counts = (below.kind != "number" or all("." in word for word in below.words) for below in filled)
     if len(texts) >= _LEAST_NAMES and _count(texts) and any(are_no_counts):
         return True
-    pairs = ((cell, below) for cell, below in columns if "number" == cell.kind == below.kind)
-    numbers = [(cell.text, below.cells[0].text) for cell, below in pairs]
-    own, others = zip(*numbers, strict=True) if numbers else ((), ())
+    numbers = [(cell.text, below.cells[0].text) for cell, below in columns if "number" == cell.kind == below.kind]
+    own, others = ([pair[side] for pair in numbers] for side in (0, 1))
     return len(numbers) >= _MANY_COLUMNS and _ascend(own) and not _ascend(others)
 
 

@@ -45,14 +45,6 @@ _BLOCK_BYTES = 1 << 22  # of rows for which memory is taken at a time
 _PIECE_BYTES = 1 << 22  # fewer are not worth a thread
 _JOINED_ROWS = 1 << 14  # that a thread moves at a time
 _LONGEST_ROW = 1 << 22  # bytes of a row whose quotes go over ends of lines
-_ROLES = {  # what a column reads, and whether it is exact or raw -> its role in C, and its array
-    ("number", False): (lib.CSV_NUMBER, "matrix"),
-    ("number", True): (lib.CSV_EXACT, "doubles"),
-    ("date", False): (lib.CSV_DATE, "doubles"),
-    ("date", True): (lib.CSV_DATE, "doubles"),
-    ("text", False): (lib.CSV_WORD, "codes"),
-    ("text", True): (lib.CSV_RAW, "codes"),
-}
 
 
 # -- a table -------------------------------------------------------------------------------------------------
@@ -263,7 +255,12 @@ class CsvReader:
         csv, self.places = self.csv, {"matrix": [], "doubles": [], "codes": []}
         roles = np.zeros((csv.columns, 2), np.intc)
         for place, reads in sorted(wanted.reads.items()):
-            role, name = _ROLES[reads, place in (wanted.raw if reads == "text" else wanted.exact)]
+            if reads == "text":
+                role, name = lib.CSV_RAW if place in wanted.raw else lib.CSV_WORD, "codes"
+            elif reads == "number" and place not in wanted.exact:
+                role, name = lib.CSV_NUMBER, "matrix"
+            else:
+                role, name = lib.CSV_DATE if reads == "date" else lib.CSV_EXACT, "doubles"
             roles[place] = role, len(self.places[name])
             self.places[name].append(place)
         csv.numbers, csv.apart, csv.texts = map(len, self.places.values())
@@ -420,8 +417,7 @@ def _joined(pieces: list[CsvReader], pool: ThreadPoolExecutor) -> CsvReader | No
                 _add_odd(known.odd, word, found, start)
         rows.arrays.clear()
         rows.columns.clear()  # and the memory of both
-    line = first.spans[0].line
-    first.spans = [Span(0, line, has_lines=last_line == line + first.count - 1)]
+    first.spans[0].has_lines = last_line == first.spans[0].line + first.count - 1
     first.point_columns()
     return first
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import hashlib
 import math
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from itertools import chain
@@ -339,7 +339,9 @@ def columns_digest(features: list[Column], targets: list[Column], beside: list[C
     with ThreadPoolExecutor(default_threads()) as pool:
         digests = list(pool.map(_of_values, (c.values for c in (*numbers, *targets, *texts, *dates))))
     words = [column.words for column in texts] + [targets[0].words if len(targets) == 1 else []]
-    digests += [hashlib.sha256(_listed(each)).digest() for each in (*words, chain(*(column.texts() for column in ids)))]
+    for texts in (*words, chain(*(column.texts() for column in ids))):  # each behind its length: as no other texts are
+        encoded = (text.encode(errors="surrogatepass") for text in texts)
+        digests.append(hashlib.sha256(b"".join(len(text).to_bytes(8, "little") + text for text in encoded)).digest())
     return hashlib.sha256(b"".join(digests)).hexdigest()
 
 
@@ -358,9 +360,3 @@ def _of_values(values: np.ndarray) -> bytes:
         some[np.isnan(some)] = np.nan
         small.update(np.ascontiguousarray(some, some.dtype.newbyteorder("<")))
     return small.digest() + large.digest()
-
-
-def _listed(texts: Iterable[str]) -> bytes:
-    """Return texts as bytes that no other texts give: each behind its length."""
-    encoded = (text.encode(errors="surrogatepass") for text in texts)
-    return b"".join(len(text).to_bytes(8, "little") + text for text in encoded)

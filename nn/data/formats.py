@@ -113,20 +113,17 @@ def format_of(path: str) -> Format:
         with Source(database_of(path)[0]) as source:
             start, is_gzip = source.read(_HEAD), source.is_gzip
     known = next((known for known in FORMATS if known.recognises(start)), None)
+    *most, last = [one.name for one in FORMATS if not one.cure and one.pattern is not None]
+    expected = f"{', '.join(most)} or {last}"
     if known is None:
         raise DataError(
             f"{path}: begins with the bytes {start[:4].hex(' ')} and is not text (byte "
-            f"{_CONTROL.search(start).start() + 1}), expected {_names()}; convert it to one of these"
+            f"{_CONTROL.search(start).start() + 1}), expected {expected}; convert it to one of these"
         )
     if known.cure:
-        raise DataError(f"{path}: {known.name}, expected {_names()}; {known.cure}")
+        raise DataError(f"{path}: {known.name}, expected {expected}; {known.cure}")
     if is_gzip and not known.may_be_packed:
         raise DataError(
             f"{path}: a gzipped {known.name} file, expected the {known.name} file itself; unpack it with gunzip"
         )
     return known
-
-
-def _names() -> str:
-    *most, last = [known.name for known in FORMATS if not known.cure and known.pattern is not None]
-    return f"{', '.join(most)} or {last}"

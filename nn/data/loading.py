@@ -158,16 +158,15 @@ def canonical(column: Column, kind: Kind | ColumnEncoder) -> Column:
 
 def _check_width(source: TableSource, kept: list[int], left_out: dict[int, str], schema: Schema) -> None:
     """Raise DataError if the network has another number of inputs, as its --layers say."""
-    width = schema.width
-    if width is None or len(kept) == width:
+    if schema.width in (None, len(kept)):
         return
-    if not left_out or len(kept) + len(left_out) != width:
+    if not left_out or len(kept) + len(left_out) != schema.width:
         found = len(kept) if schema.target is not None else source.width
         raise LayersMismatch(column_mismatch(source, found, schema))
     reasons = ", ".join(f"{source.name(place)} ({why})" for place, why in left_out.items())
     raise LayersMismatch(
-        f"{source.path}: {len(kept)} columns are inputs, expected {width}; left out: {reasons}; begin --layers with "
-        f"{len(kept)} or auto, or keep a column by --numbers or --categories"
+        f"{source.path}: {len(kept)} columns are inputs, expected {schema.width}; left out: {reasons}; begin --layers "
+        f"with {len(kept)} or auto, or keep a column by --numbers or --categories"
     )
 
 

@@ -19,7 +19,13 @@ def find_places(source: TableSource, schema: Schema, labelled: bool) -> Places:
     choices = schema.choices
     dropped = set(columns_asked_for(source, "drop", choices.drop))
     ids = tuple(_columns_beside(source, "id", schema))
-    roles = _role_columns(source, schema)
+    beside = {role: columns for role in ROLES if (columns := _columns_beside(source, role, schema))}
+    for role, columns in beside.items():
+        if schema.pixels:
+            raise UsageError(f"--{role}: the columns are pixels of images; leave it out")
+        if len(columns) > 1:
+            raise UsageError(f"--{role} {getattr(choices, role)}: {len(columns)} columns, expected one")
+    roles = {role: columns[0] for role, columns in beside.items()}
     once = {"target": targets, "drop": [c for c in targets if c in dropped], "id": ids}
     flags: dict[int, str] = {}  # a column is read in one way
     for flag, column in [*((flag, c) for flag, own in once.items() for c in own), *roles.items()]:
@@ -141,16 +147,6 @@ def _columns_beside(source: TableSource, flag: str, schema: Schema) -> list[int]
         return columns_asked_for(source, flag, asked)
     words = [word for word in split_names(asked) if word in names or word.lstrip("-").isdigit()]
     return [column for word in words for column in columns_asked_for(source, flag, in_a_list(word))]
-
-
-def _role_columns(source: TableSource, schema: Schema) -> dict[str, int]:
-    found = {role: columns for role in ROLES if (columns := _columns_beside(source, role, schema))}
-    for role, columns in found.items():
-        if schema.pixels:
-            raise UsageError(f"--{role}: the columns are pixels of images; leave it out")
-        if len(columns) > 1:
-            raise UsageError(f"--{role} {getattr(schema.choices, role)}: {len(columns)} columns, expected one")
-    return {role: columns[0] for role, columns in found.items()}
 
 
 def _column_number(source: TableSource, flag: str, word: str) -> int:

@@ -47,20 +47,17 @@ class Scaling:
             return cls(kind)
         moments = Moments.of(x, rows)
         low, constant = moments.low, moments.low == moments.high
-
-        def name(feature: int) -> str:
-            return f"column {columns[feature] if columns else f'{feature + 1} of {len(low)}'}"
-
+        called = columns or [f"{feature + 1} of {len(low)}" for feature in range(len(low))]
         if strict and kind == "normalization" and constant.any():
             first = int(np.argmax(constant))
             raise DataError(
-                f"{name(first)} holds only the value {low[first]:g}, expected two or more for {kind}; "
+                f"column {called[first]} holds only the value {low[first]:g}, expected two or more for {kind}; "
                 f"remove the column or use --scaling none"
             )
         if constant.any():
             told = "%d of %d features hold one value only in the training rows and are scaled to 0"
             log.warning(told, np.count_nonzero(constant), len(constant))
-        shift, scale = constants(kind, moments, name)
+        shift, scale = constants(kind, moments, lambda feature: f"column {called[feature]}")
         return cls(kind, shift, np.where(constant | (scale == 0), np.inf, scale))
 
     def apply(self, x: np.ndarray, dtype="float32") -> np.ndarray:

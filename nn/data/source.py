@@ -252,17 +252,16 @@ class Source:
         self.path = path
         with readable(path):
             try:
-                mode = os.stat(local(path)).st_mode
+                facts = os.stat(local(path))
             except (FileNotFoundError, NotADirectoryError, ValueError):  # ValueError: NUL in a name
                 raise InputNotFound(f"{path}: no such file or folder; check the path") from None
-            if not stat.S_ISREG(mode):
+            if not stat.S_ISREG(facts.st_mode):
                 raise InputNotFound(f"{path}: not a regular file; give a file or a folder of class folders")
             self._reader = self._file = open(local(path), "rb")  # noqa: SIM115 (closed by __exit__)
-            size = os.fstat(self._file.fileno()).st_size
             self.is_gzip = self.read(2) == GZIP
             self._file.seek(0)
         self._reader = gzip.GzipFile(fileobj=self._file, mode="rb") if self.is_gzip else self._file
-        self.most = DEFLATE_RATIO * size if self.is_gzip else size
+        self.most = facts.st_size * (DEFLATE_RATIO if self.is_gzip else 1)
 
     def read(self, size: int) -> bytes:
         """Return at most `size` bytes; none at the end."""

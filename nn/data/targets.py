@@ -130,28 +130,22 @@ def dataset_of(x: np.ndarray, found: Targets | None, schema: Schema, **facts) ->
     if schema.classes is None and not schema.plain:
         y, classes = _positive_last(y, classes, task, schema.choices.positive, found.place)
     ds = Dataset(x, y, task, classes, target=schema.target, **facts)
-    if schema.task == "auto" and schema.classes is None and found.width == 1 and found.names is None:
-        ds.remarks += _choice_told(found, task)
-    return ds
-
-
-def _choice_told(found: Targets, task: str) -> list[str]:
-    """Return a line that says what whole numbers were taken for and how to choose; none where there is no doubt."""
-    distinct = () if found.are_many else found.different[0]
+    is_chosen = schema.task == "auto" and schema.classes is None and found.width == 1 and found.names is None
+    distinct = found.different[0] if is_chosen and not found.are_many else ()
     hardly_repeat = len(distinct) > FEW_CLASSES and 2 * len(distinct) > len(found.values)
-    if not 2 < len(distinct) <= AUTO_CLASSES or hardly_repeat or not _are_whole(distinct):
-        return []
-    taken, other = ("numbers", "multiclass takes them as classes"), ("classes", "regression takes them as numbers")
-    what, cure = taken if task == "regression" else other
-    place = found.columns[0] if found.columns else "the target"
-    return [f"{place}: {len(distinct)} whole numbers, taken as {what}; --task {cure}"]
+    if 2 < len(distinct) <= AUTO_CLASSES and not hardly_repeat and _are_whole(distinct):  # there is doubt
+        taken, other = ("numbers", "multiclass takes them as classes"), ("classes", "regression takes them as numbers")
+        what, cure = taken if task == "regression" else other
+        place = found.columns[0] if found.columns else "the target"
+        ds.remarks.append(f"{place}: {len(distinct)} whole numbers, taken as {what}; --task {cure}")
+    return ds
 
 
 def resolve(targets: Targets, schema: Schema) -> tuple[np.ndarray, str, list[str] | None]:
     """Return (y, task, class names): y is int32 (rows,) class indices or, for regression, numbers (rows, outputs).
 
-    With classes in the schema, a model's, the file's labels are mapped to them by name. Raises DataError if the
-    targets do not fit the schema.
+    With classes in the schema, a model's, the file's labels are mapped to them by name. Raises DataError or UsageError
+    if the targets do not fit the schema: its task, and the network's outputs.
     """
     task, outputs = schema.task, schema.outputs
     if task != "regression" and schema.classes is not None:
@@ -163,7 +157,17 @@ def resolve(targets: Targets, schema: Schema) -> tuple[np.ndarray, str, list[str
         return _regression(targets, schema), "regression", None
     y, names = found
     task = "multiclass" if targets.width > 1 else _task_of(task, names, outputs)
-    _check_count(targets, task, len(names), outputs)
+    count = len(names)
+    if task == "binary" and count > 2:
+        raise DataError(f"{targets.place}: {count} classes, expected 2 for --task binary; use --task multiclass")
+    if task == "binary" and outputs not in (None, 1):
+        raise UsageError(f"--task binary needs 1 output, the network has {outputs}; use --task multiclass")
+    if task == "multiclass" and outputs not in (None, count):
+        advice = f"let --layers end in {count}"
+        if targets.names is None and outputs == 1:
+            advice += " or use --task regression"
+        expected = f"expected {outputs}, one per output of the network"
+        raise LayersMismatch(f"{targets.place}: {count} classes, {expected}; {advice}")
     return y, task, names
 
 
@@ -190,20 +194,6 @@ def _positive_last(y: np.ndarray, classes: list[str] | None, task: str, asked: s
     elif set(says_yes) == {False, True}:
         positive = says_yes.index(True)
     return (y, classes) if positive == 1 else (1 - y, classes[::-1])
-
-
-def _check_count(targets: Targets, task: str, classes: int, outputs: int | None) -> None:
-    """Raise DataError or UsageError unless these classes are as many as the task and the network's outputs allow."""
-    if task == "binary" and classes > 2:
-        raise DataError(f"{targets.place}: {classes} classes, expected 2 for --task binary; use --task multiclass")
-    if task == "binary" and outputs not in (None, 1):
-        raise UsageError(f"--task binary needs 1 output, the network has {outputs}; use --task multiclass")
-    if task == "multiclass" and outputs not in (None, classes):
-        advice = f"let --layers end in {classes}"
-        if targets.names is None and outputs == 1:
-            advice += " or use --task regression"
-        expected = f"expected {outputs}, one per output of the network"
-        raise LayersMismatch(f"{targets.place}: {classes} classes, {expected}; {advice}")
 
 
 def _several(targets: Targets, schema: Schema) -> tuple[np.ndarray, list[str]] | None:
