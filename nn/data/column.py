@@ -74,10 +74,10 @@ class Column:
         counts = np.bincount(self.values[self.values >= 0], minlength=len(self.words)).tolist()
         return {word: rows for word, rows in zip(self.words, counts, strict=True) if rows}
 
-
-def columns_of(facts: Iterable[dict]) -> list[Column]:
-    """Return columns by their fields; those without values get them later."""
-    return [Column(**{"values": np.empty(0), **own}) for own in facts]
+    @staticmethod
+    def each(facts: Iterable[dict]) -> list[Column]:
+        """Return columns by their fields; those without values get them later."""
+        return [Column(**{"values": np.empty(0), **own}) for own in facts]
 
 
 @dataclass(frozen=True)

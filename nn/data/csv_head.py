@@ -71,8 +71,12 @@ class Head:
 
     def kinds(self, places: Iterable[int], missing: frozenset[str]) -> dict[int, tuple]:
         """Return of each column (kind, least and greatest number) in the first rows. missing: words for a gap."""
-        columns = {place: ColumnBelow(self.rows, place, missing) for place in places}
-        return {place: (column.kind, *column.bounds()) for place, column in columns.items()}
+        kinds = {}
+        for place in places:
+            column = ColumnBelow(self.rows, place, missing)
+            values = [float(cell.text.replace(",", ".")) for cell in column.cells if cell.kind == "number"]
+            kinds[place] = column.kind, min(values, default=math.inf), max(values, default=-math.inf)
+        return kinds
 
 
 def read_head(path: str, schema: Schema = UNSAID, first: Head | None = None) -> Head:
@@ -146,9 +150,6 @@ def _start(path: str) -> tuple[bytes, bool]:
     return text.removeprefix(BYTE_ORDER_MARK), source.is_gzip
 
 
-# -- separator and decimal comma -----------------------------------------------------------------------------
-
-
 def _given_separator(path: str, text: bytes, separator: str) -> str:
     separator = "\t" if separator in ("tab", "\\t") else separator
     if len(separator.encode()) != 1 or separator in '"\r\n\0.+-' or separator.isalnum():
@@ -219,11 +220,6 @@ class ColumnBelow:
         self.words = {cell.text for cell in self.cells}
         kinds = Counter(cell.kind for cell in self.cells).most_common(1)
         self.kind = next((kind if count >= 0.95 * len(self.cells) else "text" for kind, count in kinds), None)
-
-    def bounds(self) -> tuple[float, float]:
-        """Return the least and the greatest number."""
-        values = [float(cell.text.replace(",", ".")) for cell in self.cells if cell.kind == "number"]
-        return min(values, default=math.inf), max(values, default=-math.inf)
 
 
 def split(text: bytes, separator: str, most: int, places: np.ndarray = _NO_PLACES) -> np.ndarray:

@@ -17,20 +17,7 @@ import numpy as np
 
 from ..core import extension
 from ..utils import DataError, default_threads
-from .column import (
-    MAX_WORDS,
-    OTHERS,
-    Column,
-    Odd,
-    Span,
-    Table,
-    Wanted,
-    columns_of,
-    is_coarse,
-    number_in,
-    settled,
-    shortened,
-)  # fmt: skip
+from .column import MAX_WORDS, OTHERS, Column, Odd, Span, Table, Wanted, is_coarse, number_in, settled, shortened
 from .csv_head import BYTE_ORDER_MARK, LONGEST_LINE, Head, decoded, open_quote, read_head, too_long
 from .dataset import UNSAID, Schema
 from .records import new_rows
@@ -347,7 +334,7 @@ class CsvReader:
                 own["low"], own["high"] = next(bounds)
             if words:
                 own |= {"words": words.texts()} if reads == "text" else {"odd": words.odd()}
-        self.columns = dict(zip(facts, columns_of(facts.values()), strict=True))
+        self.columns = dict(zip(facts, Column.each(facts.values()), strict=True))
         self._words.clear()
         self.point_columns()
         return self

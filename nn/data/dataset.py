@@ -13,7 +13,7 @@ from itertools import chain
 import numpy as np
 
 from ..utils import DataError, UsageError, default_threads
-from .column import Column, columns_of
+from .column import Column
 from .kinds import Kind
 from .records import in_file, share_of, some_rows, within
 from .source import Files
@@ -143,7 +143,7 @@ class TableRows:
             return x
         if x.ndim != 2:
             raise DataError(f"rows of shape {x.shape}, expected an array (rows, columns) or a data frame")
-        return cls(tuple(columns_of([{"reads": "number", "values": values} for values in x.T])))
+        return cls(tuple(Column.each([{"reads": "number", "values": values} for values in x.T])))
 
     def __len__(self) -> int:
         return len(self.columns[0])

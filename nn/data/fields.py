@@ -222,12 +222,11 @@ def remarks_on(ds: Dataset) -> list[str]:
     if ds.x.ndim != 2 or ds.x.dtype == np.uint8 or len(ds.x) < 4 * RARE:
         return []
     columns, looks = TableRows.of(ds.x).columns, (slice(_LOOK_ROWS), slice(None))
-    if ds.y is None or ds.classes is None:
-        given_away = [] if ds.y is None else _sums(ds, columns)
-    else:
+    given_away = _sums(ds, columns) if ds.y is not None and ds.classes is None else []
+    if ds.y is not None and ds.classes is not None:
         given_away = [[place] for place, one in enumerate(columns) if all(_tells(one, ds.y, rows) for rows in looks)]
-    remarks = [_leave_out(ds, places) for places in given_away]
-    return remarks + [line for place, column in enumerate(columns) for line in _stand_ins(ds, place, column)]
+    stand_ins = (line for place, column in enumerate(columns) for line in _stand_ins(ds, place, column))
+    return [*(_leave_out(ds, places) for places in given_away), *stand_ins]
 
 
 def _name(ds: Dataset, place: int) -> str:

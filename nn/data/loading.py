@@ -83,15 +83,14 @@ def _wanted(places: Places, schema: Schema) -> Wanted:
         reads = {place: encoder.reads for place, encoder in encoders}
     else:
         reads = {place: "text" if place in choices and choices[place] != NUMBER else None for place in places.features}
-    targets = places.targets
-    reads |= dict.fromkeys(targets, "number") if len(targets) > 1 or schema.plain else dict.fromkeys(targets)
+    reads |= dict.fromkeys(places.targets, "number" if schema.plain or len(places.targets) > 1 else None)
     reads |= dict.fromkeys(places.ids, "text")
     reads |= {place: {"weight": "number", "group": "text", "time": None}[role] for role, place in places.roles.items()}
-    exact = {*targets, *(place for role, place in places.roles.items() if role != "group")}
+    exact = {*places.targets, *(place for role, place in places.roles.items() if role != "group")}
     missing = frozenset() if schema.plain or (needs_all and not schema.of_model) else GAPS
     if missing and schema.choices.missing:
         missing |= set(split_names(schema.choices.missing))
-    return Wanted(reads, frozenset(exact), frozenset(places.ids), frozenset(targets), missing, schema.dtype)
+    return Wanted(reads, frozenset(exact), frozenset(places.ids), frozenset(places.targets), missing, schema.dtype)
 
 
 def _dataset(source: TableSource, table: Table, places: Places, schema: Schema, has_targets: bool, **known) -> Dataset:
@@ -107,7 +106,15 @@ def _dataset(source: TableSource, table: Table, places: Places, schema: Schema, 
         pairs = zip(columns.items(), kinds, strict=True)
         columns = {place: canonical(column, kind) for (place, column), kind in pairs}
     remarks = [] if is_clean else odd_remarks(source, table, columns, places, schema, kinds or [NUMBER] * len(columns))
-    _check_width(source, list(columns), left_out, schema)
+    if schema.width not in (None, len(columns)):  # --layers say another number
+        if not left_out or len(columns) + len(left_out) != schema.width:
+            found = len(columns) if schema.target is not None else source.width
+            raise LayersMismatch(column_mismatch(source, found, schema))
+        reasons = ", ".join(f"{source.name(place)} ({why})" for place, why in left_out.items())
+        raise LayersMismatch(
+            f"{source.path}: {len(columns)} columns are inputs, expected {schema.width}; left out: {reasons}; begin "
+            f"--layers with {len(columns)} or auto, or keep a column by --numbers or --categories"
+        )
     if needs_all or (decided and (is_clean or all(map(_is_clean, columns.values())))):
         x, kinds = _matrix(table, list(columns), schema.pixels if needs_all else None), ()
     else:
@@ -154,20 +161,6 @@ def canonical(column: Column, kind: Kind | ColumnEncoder) -> Column:
     if kind.written:
         return replace(column, odd=odd_words(column, kind.written.values_of(column.words)))
     return settled(column, kind.reads)
-
-
-def _check_width(source: TableSource, kept: list[int], left_out: dict[int, str], schema: Schema) -> None:
-    """Raise DataError if the network has another number of inputs, as its --layers say."""
-    if schema.width in (None, len(kept)):
-        return
-    if not left_out or len(kept) + len(left_out) != schema.width:
-        found = len(kept) if schema.target is not None else source.width
-        raise LayersMismatch(column_mismatch(source, found, schema))
-    reasons = ", ".join(f"{source.name(place)} ({why})" for place, why in left_out.items())
-    raise LayersMismatch(
-        f"{source.path}: {len(kept)} columns are inputs, expected {schema.width}; left out: {reasons}; begin --layers "
-        f"with {len(kept)} or auto, or keep a column by --numbers or --categories"
-    )
 
 
 def _matrix(table: Table, places: list[int], pixels: tuple[int, int, int] | None) -> np.ndarray:
