@@ -134,6 +134,9 @@ class Effort:
         """settings: keywords of `train` that the user has set, which all candidates have; of_network: those of Network.
         Raises UsageError."""
         self._ds, self._effort, self._of_network = ds, BY_NAME["effort"].check(effort), of_network
+        asks = {"backend", "gpus", "distribute"} & of_network.keys() or of_network.get("dtype") == "tf32"
+        if not (asks or ds.are_images or effort == "best"):  # a GPU takes longer to compile each table's kernels
+            self._of_network = {**of_network, "backend": "omp"}
         settings = settings if "threshold" in settings else {**settings, **rule_for(ds)}
         settings = {name: BY_NAME[name].check(value) for name, value in settings.items()}
         self.rules = rules_in(settings)  # of the network that is chosen
