@@ -20,10 +20,10 @@ import numpy as np
 
 from ..utils import DataError, InputNotFound, NnError, log, needs_package, sha256_file
 from .column import is_coarse, unicode_text
+from .dataset import Targets
 from .frames import columns_of
 from .records import check_left, in_rows, new_rows
 from .source import BLOCK, DEFLATE_RATIO, IMAGE_SUFFIXES, Source, fill, readable
-from .targets import Targets
 from .typed import Opened
 
 IDX_TYPES = {0x08: "u1", 0x09: "i1", 0x0B: ">i2", 0x0C: ">i4", 0x0D: ">f4", 0x0E: ">f8"}

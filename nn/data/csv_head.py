@@ -49,16 +49,13 @@ class Head:
     path: str
     names: list[str] | None  # of the columns, if there is a header
     rows: list[list[Cell]]  # the first ones below the header
+    width: int
     first_line: int  # line of the file, counted from 1, at which the rows begin
     separator: str = ","
     point: str | None = None  # within the first numbers, between semicolons: perhaps a comma; None: there is none
     row_bytes: float = 1.0  # of a row, as the first ones are
     last_filled: int = -1  # the last column that has a name or a value in the first rows
     is_gzip: bool = False
-
-    @property
-    def width(self) -> int:
-        return len(self.names or self.rows[0])
 
     def rows_in(self, size: int) -> int:
         """Return about how many rows these bytes of the file are, rather more; memory without rows is never touched."""
@@ -116,6 +113,7 @@ def read_head(path: str, schema: Schema = UNSAID, first: Head | None = None) -> 
         path,
         names,
         below,
+        width,
         rows.lines[row],
         rows.separator,
         fraction[1].decode() if fraction else None,

@@ -1,5 +1,5 @@
 """Dataset: rows of inputs with their targets; TableRows: inputs that are not all plain numbers; Schema: what is known
-of their columns; Choices: what people say. And the digest of columns, the same whatever format they came in."""
+of their columns; Choices: what people say; Targets: as a file has them; the digest of columns, in whatever format."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ import math
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from itertools import chain
 
 import numpy as np
@@ -19,6 +20,7 @@ from .records import in_file, share_of, some_rows, within
 from .source import Files
 
 ROLES = ("weight", "group", "time")  # of columns that say something of their row
+AUTO_CLASSES = 100  # more distinct numbers than this are classes only if --task says so; more texts need many rows
 TASKS = ("auto", "binary", "multiclass", "regression")
 _ROWS = 1 << 15  # taken into a digest at a time: they stay in a processor's cache
 _ESCAPE = 255  # the byte of a code that has its own 4 bytes
@@ -168,6 +170,34 @@ class TableRows:
     def shape(self) -> tuple[int, int]:
         """Return (rows, feature columns)."""
         return len(self), len(self.columns)
+
+
+@dataclass
+class Targets:
+    """The targets as a file has them: numbers (rows, columns), or indices (rows, 1) into `names`."""
+
+    values: np.ndarray
+    place: str  # how messages call them: "iris.csv, column Class"
+    row: Callable[[int], str]  # how messages call a row
+    names: list[str] | None = None
+    columns: list[str] | None = None  # the names of the target columns
+    are_classes: bool = False  # names are classes by the file's format, however many
+    are_indices: bool = False  # numbers are class indices by the file's format
+
+    @property
+    def width(self) -> int:
+        return self.values.shape[1]
+
+    @cached_property
+    def different(self) -> tuple[np.ndarray, np.ndarray]:
+        """The different numbers of the first column, ascending; the index of each row's number among them."""
+        distinct, which = np.unique(self.values[:, 0], return_inverse=True)
+        return distinct, which.reshape(-1)
+
+    @property
+    def are_many(self) -> bool:
+        """Return whether the first rows show that these are no classes, so that nobody has to sort them all."""
+        return len(np.unique(self.values[: 1 << 12, 0])) > AUTO_CLASSES
 
 
 @dataclass

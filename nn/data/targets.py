@@ -3,23 +3,19 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass
-from functools import cached_property
 
 import numpy as np
 
 from ..utils import DataError, LayersMismatch, UsageError, listed, log
 from .column import TRUTHS, Column, Table, as_text, is_coarse, is_not_finite, number_in, number_text, shortened, valued
-from .dataset import Dataset, Schema
+from .dataset import AUTO_CLASSES, Dataset, Schema, Targets
 from .fields import check_numbers, first_odd, gap_advice, place_of
 from .kinds import way_of_dates, way_of_numbers
 from .source import TableSource
 from .written import WrittenNumbers
 
 MAX_CLASSES = 10_000
-AUTO_CLASSES = 100  # more distinct numbers than this are classes only if --task says so; more texts need many rows
 _AHEAD = re.compile(r"(.+)_in_[0-9.]+s")  # how a target column is named that holds NAME some seconds later
 FEW_CLASSES = 10  # up to 10 whole numbers are classes; more are if each has many rows, unlike counts and grades
 _CLASS_ROWS = 10  # rows that each of them then needs, ...
@@ -27,34 +23,6 @@ _CLASS_SHARE = 0.25  # ... and of the mean number of rows
 _FIRST_LABELS = -1, 3  # labels begin between these, unlike ages and years
 _LABEL_GAPS = 1.25, 5  # the last is at most this multiple of their number, and this more, unlike amounts and doses
 _NAMED_CLASSES = 1000  # texts that are classes if they have _CLASS_ROWS rows each, on average
-
-
-@dataclass
-class Targets:
-    """The targets as a file has them: numbers (rows, columns), or indices (rows, 1) into `names`."""
-
-    values: np.ndarray
-    place: str  # how messages call them: "iris.csv, column Class"
-    row: Callable[[int], str]  # how messages call a row
-    names: list[str] | None = None
-    columns: list[str] | None = None  # the names of the target columns
-    are_classes: bool = False  # names are classes by the file's format, however many
-    are_indices: bool = False  # numbers are class indices by the file's format
-
-    @property
-    def width(self) -> int:
-        return self.values.shape[1]
-
-    @cached_property
-    def different(self) -> tuple[np.ndarray, np.ndarray]:
-        """The different numbers of the first column, ascending; the index of each row's number among them."""
-        distinct, which = np.unique(self.values[:, 0], return_inverse=True)
-        return distinct, which.reshape(-1)
-
-    @property
-    def are_many(self) -> bool:
-        """Return whether the first rows show that these are no classes, so that nobody has to sort them all."""
-        return len(np.unique(self.values[: 1 << 12, 0])) > AUTO_CLASSES
 
 
 def targets_of(source: TableSource, table: Table, places: list[int], schema: Schema) -> Targets:
@@ -151,12 +119,13 @@ def resolve(targets: Targets, schema: Schema) -> tuple[np.ndarray, str, list[str
     if task != "regression" and schema.classes is not None:
         y = _known_classes(targets, schema.classes)
         return y, _task_of(task, schema.classes, outputs), schema.classes
-    labels = _several if targets.width > 1 else _named if targets.names is not None else _numbers
+    are_several = targets.width > 1
+    labels = _several if are_several else _named if targets.names is not None else _numbers
     found = None if task == "regression" else labels(targets, schema)
     if found is None:
         return _regression(targets, schema), "regression", None
     y, names = found
-    task = "multiclass" if targets.width > 1 else _task_of(task, names, outputs)
+    task = "multiclass" if are_several else _task_of(task, names, outputs)
     count = len(names)
     if task == "binary" and count > 2:
         raise DataError(f"{targets.place}: {count} classes, expected 2 for --task binary; use --task multiclass")

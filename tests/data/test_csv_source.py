@@ -204,7 +204,7 @@ def test_of_very_many_odd_words_the_first_are_told_apart(write, monkeypatch):
 
 
 def read_texts(path, names, separator, block, reads, missing):
-    head = Head(str(path), names, [], 2, separator)
+    head = Head(str(path), names, [], len(names), 2, separator)
     reader = CsvReader(head, Wanted(reads, raw=frozenset({2}), exact=frozenset({1}), missing=missing))
     reader.read_blocks(read_blocks(path, size=block))
     return reader.taken().columns
