@@ -204,7 +204,7 @@ with multiprocessing.get_context("fork").Pool(2) as pool:
 """,
     "is forked beside a training": """
 seen, epochs = [], threading.Event()
-class Seen(Callback):
+class Seen(nn.Callback):
     def epoch(self, *_):
         seen.append(net.predict(x))
         epochs.set()

@@ -224,7 +224,7 @@ nccl.unique_id = lambda: f"{rank_group.rank} of rank 0 alone" * 8
 nccl.Communicator = lambda *given: given
 expected = "0 of rank 0 alone" * 8, rank_group.rank, 3, 7
 assert group.Member(rank_group, "mirrored", 7).communicator() == expected
-device.device_count, device.place_of = lambda: 2, str
+device.device_count, device.address_of = lambda: 2, str
 try:
     group._device_of_rank((), rank_group)
 except UsageError as error:
