@@ -147,6 +147,7 @@ def test_nn_that_cannot_be_loaded_is_one_line(monkeypatch, capsys, error, told):
         return usual(name, globals, locals, fromlist, level)
 
     monkeypatch.setattr(builtins, "__import__", failing)
+    monkeypatch.setattr(signal, "signal", lambda *_: None)  # Ctrl-C would end this process from then on
     assert nn.__main__.main() == 1
     out, err = capsys.readouterr()
     assert out == "" and err.startswith(f"nn: {told}") and err.count("\n") == 1
