@@ -217,13 +217,14 @@ if not child:
     signal.alarm(60)
     code = 2
     try:
-        first = net.predict(x)
+        np.save("first.npy", net.predict(x))  # of an epoch that the callback may not have seen yet
         nn.train(net, ds, epochs=1, scaling="none")
-        code = 0 if any(np.array_equal(first, one) for one in seen) else 1
+        code = 0
     finally:
         os._exit(code)
-print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
+code = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
 training.join()
+print(code or 1 - any(np.array_equal(np.load("first.npy"), one) for one in seen))
 """,
     "reads Parquet": """
 import pyarrow, pyarrow.parquet

@@ -171,7 +171,8 @@ def test_a_python_program_that_fails_on_one_rank_ends_on_all(mpich, folder, fail
     began = time.monotonic()
     done = mpich.run(3, program)
     assert done.returncode == 1 and time.monotonic() - began < 30
-    assert ours(done.stderr) == ["nn: rank 1 of 3: ZeroDivisionError: division by zero"]
+    (line,) = ours(done.stderr)  # the launcher may put a piece of another rank's traceback behind it
+    assert line.startswith("nn: rank 1 of 3: ZeroDivisionError: division by zero")
     assert not any(line[:1].isdigit() for line in done.stdout.splitlines())
 
 

@@ -106,8 +106,9 @@ class Mpi:
 
 
 def ours(stderr: str) -> list[str]:
-    """The lines that nn wrote; a launcher says of its own what became of a rank."""
-    return [line for line in stderr.splitlines() if line.startswith("nn:")]
+    """The lines that nn wrote; a launcher says of its own what became of a rank, and may put them behind a piece of
+    another rank's line."""
+    return [line[line.index("nn: ") :] for line in stderr.splitlines() if "nn: " in line]
 
 
 def find_mpi(name: str) -> Mpi:
