@@ -375,9 +375,11 @@ def file_of_uri(uri: str) -> str:
     if parts.scheme == "file" and parts.netloc in ("", "localhost"):
         return unquote(parts.path)
     user, _, host = parts.netloc.rpartition("@")
-    has_slash = ":" in host and not host.rpartition(":")[2].isdecimal() and "@" in parts.path  # in the password
-    told = ["a password"] * (":" in user or has_slash)
-    told += [name for name, _ in parse_qsl(parts.query, True) if name not in _HARMLESS]
+    is_cut = ":" in host and not host.endswith("]") and not host.rpartition(":")[2].isdecimal()  # a password with / ? #
+    told = ["a password"] * (":" in user or is_cut or "@" in parts.query + parts.fragment)
+    told += ["a fragment"] * bool(parts.fragment)
+    names = (name for name, _ in parse_qsl(parts.query, True) if name not in _HARMLESS)
+    told += [name if f"{name}=" in parts.query else "a key" for name in names]
     if told:
         raise UsageError(
             f"{parts.scheme}://...: {told[0]} in the URI, expected no secrets, and in its query {', '.join(_HARMLESS)} "
