@@ -31,6 +31,7 @@ from .scaling import Moments, constants
 from .written import Order, UnknownForm, Written, WrittenDates, WrittenNumbers, YesNo
 
 MOST_WIDTH = 8  # of an embedding
+MOST_MEANS = 1 << 12  # words of a column that have means
 SAMPLE = 1 << 17  # values of which the median and the quantiles are taken
 PIECES, ROWS_A_PIECE = 48, 30  # of a column with one usual value: the most, and the fewest rows of each
 LEAST_OTHERS = 100  # rows beside the usual value that are worth pieces
@@ -87,21 +88,24 @@ class NumberStatistics:
 
 
 class TextStatistics:
-    """counts: the rows of each text that occurs, in the order of the texts; gaps: the rows whose code is -1."""
+    """counts: the rows of each text that occurs, in the order of the texts; gaps: the rows whose code is -1; means: of
+    the targets by texts, where these are many (train/means.py)."""
 
-    def __init__(self, codes: np.ndarray, words: list[str]):
+    def __init__(self, codes: np.ndarray, words: list[str], means_of: Callable | None = None):
         self.counts = dict(sorted(Column("text", codes, words).counts().items()))
         self.rows, self.gaps = len(codes), len(codes) - sum(self.counts.values())
+        are_many = means_of and ONE_HOT < len(self.counts) <= MOST_MEANS
+        self.means: dict[str, list[float]] = means_of(codes, words) if are_many else {}
 
 
-def statistics_of(x: TableRows, kinds: Sequence[Kind], rows=slice(None)) -> list[NumberStatistics | TextStatistics]:
+def statistics_of(x: TableRows, kinds: Sequence[Kind], rows=slice(None), means_of: Callable | None = None) -> list:
     """Return the statistics of feature columns in the training rows, some rows of x (indices). kinds: none, if all are
-    numbers."""
+    numbers. means_of(codes, words) returns the means of the targets, by words, of a column in these rows."""
     found: list[NumberStatistics | TextStatistics] = []
     for column, kind in zip(x.columns, kinds or [NUMBER] * len(x.columns), strict=True):
         values = column.values[rows]
         if kind.kind == "category":
-            found.append(TextStatistics(values, column.words))
+            found.append(TextStatistics(values, column.words, means_of))
             continue
         values = kind.written.values_of(column.words)[values] if kind.written else values
         found.append(NumberStatistics(values, kind.kind in ("date", "written date")))
@@ -146,9 +150,9 @@ class ColumnEncoder:
 
     plain_kind: str
     written: Written | None = None
-    unknown_share = 0.0
-    later = {"decimals": ("decimals",), "waves": ("waves", "deviation")}  # fields that earlier files lack, by what
-    # they have nothing without
+    unknown_share, means = 0.0, None
+    later = {"decimals": ("decimals",), "means": ("means",), "waves": ("waves", "deviation")}  # fields that earlier
+    # files lack, by what they have nothing without
 
     @property
     def kind(self) -> str:
@@ -269,6 +273,7 @@ class CategoryEncoder(ColumnEncoder):
 
     values: those with a slot of their own (least_rows), a gap written as None. shared: the slot 0 is that of all
     others: of rare ones, and so of values that training has not seen. Without rare values the unseen have no input.
+    means: further inputs, of each target, by values; 0 of others.
     """
 
     values: list[str | None]
@@ -276,7 +281,12 @@ class CategoryEncoder(ColumnEncoder):
     width: int  # of the embedding, 0: one input each
     unknown_share: float = 0.0
     decimals: bool = False  # 1, 1.0 and 1e0 are one value, see loading.canonical
+    means: dict[str, list[float]] = field(default_factory=dict)
     plain_kind = "category"
+
+    def __post_init__(self):
+        if any(len(one) != self.targets for one in self.means.values()):
+            raise ValueError("means")
 
     @classmethod
     def fit(cls, found, kind=NUMBER, scaling="standardization", embedding=None, name="a column") -> CategoryEncoder:
@@ -287,25 +297,29 @@ class CategoryEncoder(ColumnEncoder):
         rare = of_rare > 0 or 0 < found.gaps < least
         slots, unknown = len(values) + rare, (found.gaps + of_rare) / max(1, found.rows)
         if slots <= ONE_HOT:
-            return cls(values, rare, 0, unknown, kind.decimals)
+            return cls(values, rare, 0, unknown, kind.decimals, found.means)
         if not rare:  # the slot of unseen values is trained by the rarest value
             values.remove(min(values, key=counts.__getitem__))
-        return cls(values, True, min(MOST_WIDTH, math.ceil(math.sqrt(slots))), unknown, kind.decimals)
+        return cls(values, True, min(MOST_WIDTH, math.ceil(math.sqrt(slots))), unknown, kind.decimals, found.means)
 
     @property
     def slots(self) -> int:
         return len(self.values) + self.shared
 
+    @property
+    def targets(self) -> int:
+        return len(next(iter(self.means.values()), ()))
+
     def inputs(self) -> list[InputColumn]:
-        if self.width:
-            return [InputColumn("embedding", values=self.slots, width=self.width)]
-        return [InputColumn("onehot", values=self.slots)]
+        kind = "embedding" if self.width else "onehot"
+        return [InputColumn(kind, values=self.slots, width=self.width), *[InputColumn("number")] * self.targets]
 
     def encode(self, column: Column) -> list[np.ndarray]:
         other = 0 if self.shared else self.slots  # beyond all slots: no input
         places = {value: index + self.shared for index, value in enumerate(self.values)}
         codes = np.array([places.get(word, other) for word in [*column.words, None]], np.int64)  # code -1 is a gap
-        return [codes[column.values].astype(np.min_scalar_type(self.slots))]
+        means = np.array([self.means.get(word, [0.0] * self.targets) for word in [*column.words, None]])
+        return [codes[column.values].astype(np.min_scalar_type(self.slots)), *means[column.values].T]
 
     def unknown(self, column: Column) -> float:
         known = set(self.values)
@@ -313,7 +327,8 @@ class CategoryEncoder(ColumnEncoder):
         return float(is_unknown[column.values].mean()) if len(column) else 0.0
 
     def facts(self) -> list[str]:
-        return [f"{self.slots} value{'s' * (self.slots > 1)}" + (f" as {self.width} inputs" if self.width else "")]
+        own = f"{self.slots} value{'s' * (self.slots > 1)}" + (f" as {self.width} inputs" if self.width else "")
+        return [own, *["means of the target"] * (self.targets > 0)]
 
 
 @dataclass(frozen=True)
@@ -538,6 +553,8 @@ def _is_of(kind: str, value) -> bool:
     """Return whether a value of a model file is of the type of a field; numbers are finite."""
     if kind.startswith("list["):
         return isinstance(value, list) and all(_is_of(kind[5:-1], one) for one in value)
+    if kind.startswith("dict["):  # by words
+        return isinstance(value, dict) and all(_is_of(kind[10:-1], one) for one in value.values())
     if kind == "float":
         return isinstance(value, (int, float)) and math.isfinite(value)
     return type(value).__name__ == kind.removesuffix(" | None") or (value is None and kind == "str | None")

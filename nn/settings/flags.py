@@ -221,6 +221,8 @@ _GROUPS = {
         Flag("number_embedding",
              "Inputs added to numbers and dates: linear (none), piecesN of the axis, wavesN or wavesN:DEVIATION "
              "(pieces, where one value is the usual one).", NUMBER_EMBEDDING, "KIND", of="train", later=True),
+        Flag("target_means", "Inputs added to columns of more than 16 words: means of the target in other rows.",
+             of="train", default=False, later=True),
         Flag("separator", "Separator of a text file (found by nn): a character, or tab.", TEXT, "CHAR",
              modes=MODEL, of="load"),
         _name_of("header", ["auto", "yes", "no"], "{}; whether the first row names the columns", modes=MODEL,

@@ -2,6 +2,7 @@
 
     options.py     Options: the settings that change the result, defaults filled in; Monitor: which epoch is the best
     rows.py        TrainingRows: split, scaled, weighted, loaded; what the network must know to read such data again
+    means.py       means of the targets by words, those of training rows out of fold
     decision.py    after the last epoch: the temperature of the probabilities, the threshold of class 1
     call.py        train, train_many: a call's settings checked, and the run that it becomes
     run.py         Run: the networks of a call, epoch by epoch: stops, checkpoints, callbacks

@@ -25,6 +25,7 @@ def train(
     threshold: float | str | None = ...,
     calibrate: str | None = ...,
     number_embedding: str | None = ...,
+    target_means: bool | None = ...,
     epochs: int | None = ...,
     batch_number: int | None = ...,
     batch_size: int | None = ...,

@@ -44,6 +44,7 @@ from .candidates import (
 from .decision import check_decision, decide_by, judged, rules_in
 from .folds import out_of_fold
 from .learned import baseline_of, learned, targets_of, tell
+from .means import has_many_words, means_of
 from .options import LOSS, OF_VALIDATION, Monitor, Options, options_of
 from .rows import encode, row_bytes
 from .run import mean_losses
@@ -141,6 +142,7 @@ class Effort:
         settings = {name: BY_NAME[name].check(value) for name, value in settings.items()}
         self.rules = rules_in(settings)  # of the network that is chosen
         self._fixed = {name: value for name, value in settings.items() if name not in self.rules}
+        self._means = {"target_means": True} if has_many_words(ds) else {}
         self._activation = of_network.get("activation")
         self._callback, self._checkpoint = callback or Callback(), checkpoint or Checkpoint()
         self._checkpoint.about = {"effort": effort}
@@ -153,7 +155,8 @@ class Effort:
         """Return the candidates that the effort allows, one at least, with their networks, nothing trained, and their
         operations. Raises UsageError for rows that cannot be divided into folds."""
         rows, images = self._rows(), self._ds.are_images
-        statistics = functools.cache(lambda: statistics_of(TableRows.of(self._ds.x), self._ds.kinds, rows))
+        means = means_of(self._ds, rows, bool(self._means))
+        statistics = functools.cache(lambda: statistics_of(TableRows.of(self._ds.x), self._ds.kinds, rows, means))
 
         def network(candidate: Candidate) -> Network:
             net, settings = self._network(candidate), self._settings(candidate)
@@ -180,7 +183,7 @@ class Effort:
 
     def _settings(self, candidate: Candidate) -> dict:
         clip = {"clip": True} if self._ds.task == "regression" else {}
-        return {**candidate.settings(), **clip, **self._fixed}
+        return {**candidate.settings(), **clip, **self._means, **self._fixed}
 
     def _rows(self) -> np.ndarray:
         return split_rows(self._ds, self._fixed.get("holdout", 0.0), 0.0, self._seed).training

@@ -94,6 +94,8 @@ def options_of(net: Network, ds: Dataset, settings: dict) -> Options:
         raise UsageError(f"--momentum is for --optimizer {takers}, not {options.optimizer}")
     if options.clip and net.task != "regression":
         raise UsageError(f"--clip: is for regression, the task is {net.task}; leave it out")
+    if options.target_means and ds.are_images:
+        raise UsageError("--target_means: is for words, the data are images; leave it out")
     _check_augment(net, ds, options)
     _check_validation(net, options)
     return options
@@ -107,10 +109,8 @@ def _check_augment(net: Network, ds: Dataset, options: Options) -> None:
         raise UsageError(f"--augment {options.augment}: is for images, the data are a table; leave it out")
     if net.layers[0].in_shape != tuple(ds.row_shape):
         shape = "x".join(map(str, ds.row_shape))
-        raise UsageError(
-            f"--augment {options.augment}: the network has {net.inputs} inputs in a row, not an image; begin --layers "
-            f"with {shape}"
-        )
+        told = f"not an image; begin --layers with {shape}"
+        raise UsageError(f"--augment {options.augment}: the network has {net.inputs} inputs in a row, {told}")
 
 
 def _check_validation(net: Network, options: Options) -> None:
@@ -125,10 +125,8 @@ def _check_validation(net: Network, options: Options) -> None:
     if options.refit and options.validation == OF_FOLD:
         raise UsageError(f"--refit: trains on the rows of --validation {OF_FOLD} too, which are to test; leave it out")
     if options.refit and isinstance(options.validation, str):
-        raise UsageError(
-            "--refit: trains on the training and validation rows of one data set; "
-            f"give --validation SHARE, not {options.validation}"
-        )
+        cure = f"give --validation SHARE, not {options.validation}"
+        raise UsageError(f"--refit: trains on the training and validation rows of one data set; {cure}")
 
 
 def settings_by_kind(function: str, settings: dict, *kinds: str) -> list[dict]:

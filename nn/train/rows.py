@@ -24,6 +24,7 @@ from ..settings.flags import DEFAULTS
 from ..settings.values import BALANCED, NO_CLASS_WEIGHT, class_weight_numbers, number_embedding_value
 from ..utils import DataError, UsageError, listed, log
 from .learned import baseline_of, targets_of
+from .means import WordMeans, means_of, with_means
 from .options import Options, without_validation
 
 CLIP_MARGIN = 0.1  # of the range of the training targets, that --clip leaves on either side
@@ -79,7 +80,7 @@ class TrainingRows:
         self.is_validated = used.validation is not None
         own = split.validation if self.is_validated else split.holdout[:0] if refit else split.holdout
         self.weighted = of_classes is not None or ds.weights is not None
-        x, *of_training = _engine_rows(net, of_classes, ds)
+        x, *of_training = _engine_rows(net, of_classes, ds, split.training)
         self.by_blocks = x.nbytes > random.SHUFFLED_BYTES
         weights = of_training[1] if of_training[1:] else None
         check_any_weight(weights, split.training, "training")
@@ -226,10 +227,8 @@ def refuse_gaps(ds: Dataset) -> None:
         values = getattr(ds, name, None)
         if isinstance(values, np.ndarray) and values.dtype.kind == "f" and np.isnan(values).any():
             row, column = np.argwhere(np.isnan(values.reshape(len(values), -1)))[0].tolist()
-            raise DataError(
-                f"{name_of(ds)}, row {row}, column {column} of {name}: found nan, expected a number; "
-                "nn.load(x, y=y) reads arrays and data frames with gaps"
-            )
+            told = "expected a number; nn.load(x, y=y) reads arrays and data frames with gaps"
+            raise DataError(f"{name_of(ds)}, row {row}, column {column} of {name}: found nan, {told}")
 
 
 def kinds_of_columns(net) -> dict[str, str]:
@@ -243,7 +242,8 @@ def fit_encoding(net, ds: Dataset, o: Options, split: Split | None = None) -> No
     """Give a network its encoding, as the training rows ask for it, if the table holds more than plain numbers, or if
     they are to become more."""
     rows = (split or split_of(ds, o, net.seed)).training
-    encode(net, ds, lambda: statistics_of(TableRows.of(ds.x), ds.kinds, rows), o.scaling, o.number_embedding)
+    means = means_of(ds, rows, o.target_means)
+    encode(net, ds, lambda: statistics_of(TableRows.of(ds.x), ds.kinds, rows, means), o.scaling, o.number_embedding)
 
 
 def encode(net, ds: Dataset, statistics: Callable[[], list], scaling: str, asked: str | None) -> None:
@@ -266,8 +266,9 @@ def row_bytes(net: Network) -> int:
 
 
 @np.errstate(over="ignore")  # a loss that is not finite says so
-def _engine_rows(net, of_classes: np.ndarray | None, ds: Dataset) -> tuple[np.ndarray, ...]:
-    """Return (x, y), and weights if there are any, as the engine takes them. of_classes: the weight of each class."""
+def _engine_rows(net, of_classes: np.ndarray | None, ds: Dataset, training=()) -> tuple[np.ndarray, ...]:
+    """Return (x, y), and weights if there are any, as the engine takes them. of_classes: the weight of each class;
+    training: rows of them that are trained on."""
     if net.task == "regression":
         y = ds.y if net.target_scaling is None else net.target_scaling.apply(ds.y, net.dtype)
         y = net.target_rows(y)
@@ -278,8 +279,11 @@ def _engine_rows(net, of_classes: np.ndarray | None, ds: Dataset) -> tuple[np.nd
     weights = ds.weights
     if of_classes is not None:
         weights = of_classes[ds.y] if weights is None else of_classes[ds.y] * weights
-    both = net.engine_rows(ds.x, None if ds.is_part else ds.sha256), y
-    return both if weights is None else (*both, weights.astype(net.dtype))
+    columns = with_means(net) if len(training) else []
+    x = net.engine_rows(ds.x, None if ds.is_part or columns else ds.sha256)
+    if columns:
+        WordMeans(ds, training).keep_apart(ds.x, columns, net.encoding, x)
+    return (x, y) if weights is None else (x, y, weights.astype(net.dtype))
 
 
 def target_scaling(activation: str, y: Moments) -> Scaling:

@@ -63,6 +63,25 @@ def test_parts_of_dates_of_seven_centuries_in_every_format(folder):
     assert (model.predict(frame) == model.predict(pd.read_csv(folder / "old.csv"))).all()
 
 
+@pytest.mark.parametrize("more", [[], ["--folds", "2", "--dtype", "float64"]], ids=str)
+@pytest.mark.parametrize("target", ["number", "two", "three"])
+def test_means_of_the_targets_of_words(target, more, folder):
+    """One column has many words as well as slots of its own, the other words of one or two rows alone."""
+    rng = np.random.default_rng(2)
+    places, names, size = rng.integers(0, 30, 400), rng.integers(0, 250, 400), rng.normal(size=400).round(3)
+    goal = rng.normal(size=30)[places] + rng.normal(size=250)[names] + size
+    classes = {"number": goal, "two": np.where(goal > 0.3, "a", "b"), "three": np.digitize(goal, [-1, 1])}
+    words = [f"Zürich {place}" if place else "" for place in places]
+    rows = [f"{word},n{name},{one},{value}" for word, name, one, value in zip(words, names, size, classes[target])]
+    (folder / "old.csv").write_text("\n".join(["place,name,size,goal", *rows]), encoding="utf-8")
+    unseen = [f"{word},{name},1.5,{classes[target][0]}" for word, name in [("x", "n1"), ("", "?"), ("Zürich 2", "y")]]
+    (folder / "new.csv").write_text("\n".join(["place,name,size,goal", *unseen, *rows]), encoding="utf-8")
+    trained(folder, folder / "old.csv", "--target_means", "--categories", "name", *more)
+    means = [encoder.targets for encoder in nn.Model.load(folder / "m.bin").network.members[0].encoding.encoders[:2]]
+    assert means == [{"number": 1, "two": 1, "three": 3}[target]] * 2
+    check_both(folder, folder / "new.csv")
+
+
 def test_yes_and_no_in_every_way_that_a_model_reads(folder):
     (folder / "old.csv").write_text(
         "\n".join(["t,x,y", *(f"{['yes', 'no'][k * k % 3 % 2]},{k % 7},{k % 11 / 3}" for k in range(90))])

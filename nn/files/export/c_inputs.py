@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 
 from ...data.column import Column
@@ -40,7 +42,7 @@ class Vocabulary:
         known: set[str] = set()
         for encoder in encoders:
             if isinstance(encoder, CategoryEncoder):
-                known.update(word for word in encoder.values if word is not None)
+                known.update(word for word in (*encoder.values, *encoder.means) if word is not None)
             else:
                 known.update(YES_NO if self.any_case else (way for word in YES_NO for way in spellings(word)))
         placed = sorted((form, word) for word in known for form in in_bytes(word))
@@ -61,10 +63,8 @@ def vocabularies(encodings: list[Encoding], names: list[str], path) -> list[Voca
         found.append(Vocabulary(encoders) if encoders[0].reads == "text" else None)
         longest = max(map(len, found[-1].forms), default=0) if found[-1] else 0
         if longest > LONGEST_WORD:
-            raise UsageError(
-                f"{path}: column {name}: a value of {longest} bytes, expected at most {LONGEST_WORD} in C; shorten it, "
-                f"or leave the column out of the training (--drop)"
-            )
+            told = f"expected at most {LONGEST_WORD} in C; shorten it, or leave the column out of the training (--drop)"
+            raise UsageError(f"{path}: column {name}: a value of {longest} bytes, {told}")
     return found
 
 
@@ -84,14 +84,14 @@ def add_vocabularies(constants: Constants, found: list[Vocabulary | None], names
 
 def slot_type(encodings: list[Encoding]) -> str:
     """Return the smallest type for the places among the values of any column."""
-    most = max((column.values for encoding in encodings for column in encoding.columns if column.values), default=2)
+    most = max((column.values for encoding in encodings for _, _, column in kinds_of(encoding)), default=0) or 2
     return next(name for name, size in SLOT_TYPES.items() if most < 1 << 8 * size)
 
 
 def kinds_of(encoding: Encoding) -> list[tuple[str, int, InputColumn]]:
     """Return (kind in C, column of the table, input) of what the first layer gets, in its order.
 
-    Sine and cosine of a date's cycle are one.
+    Sine and cosine of a date's cycle are one; means of targets are a table that is not trained, of a column of numbers.
     """
     found = []
     for (place, which), column in zip(encoding.order, encoding.columns, strict=True):
@@ -102,6 +102,9 @@ def kinds_of(encoding: Encoding) -> list[tuple[str, int, InputColumn]]:
                 found.append((each[which - 1].upper(), place, column))
         elif isinstance(encoder, TruthEncoder):
             found.append(("TRUTH", place, column))
+        elif isinstance(encoder, CategoryEncoder) and which:
+            means = replace(column, values=len(encoder.means), width=encoder.targets)
+            found += [("EMBEDDING", place, means)] * (which == 1)
         else:
             found.append((column.kind.upper(), place, column))
     return found
@@ -119,14 +122,16 @@ class Inputs:
         table, wave = 0, 0 if weight is None else len(weight) - frequencies
         rows = []
         for kind, place, column in kinds_of(encoding):
-            learned = None
-            if column.parameters:
+            encoder, learned, own = encoding.encoders[place], None, name
+            if kind == "EMBEDDING" and not column.parameters:
+                learned, own = np.array([*encoder.means.values()]), f"{name}means_"
+            elif column.parameters:
                 learned = weight[table : table + column.parameters].reshape(column.values, column.width)
                 table += column.parameters
             elif column.waves:
                 learned = weight[wave : wave + column.waves]
                 wave += column.waves
-            rows.append(self._fields(name, kind, place, column, encoding.encoders[place], learned))
+            rows.append(self._fields(own, kind, place, column, encoder, learned))
         self._constants.structs("row_input", f"{name}inputs", rows)
         return len(rows)
 
@@ -137,17 +142,20 @@ class Inputs:
             *(kind, *map(str, counts), *numbers(np.array(_scaling(kind, encoder, column)))),
             array(f"{name}edges_{place}", column.edges if column.pieces else ()),
             array(f"{name}frequencies_{place}", learned if column.waves else ()),
-            self._slots(place, encoder) if encoder.reads == "text" else "NULL",
+            self._slots(place, encoder, column) if encoder.reads == "text" else "NULL",
             self._table(name, place, column, learned),
         ]
 
-    def _slots(self, place: int, encoder) -> str:
+    def _slots(self, place: int, encoder, column: InputColumn) -> str:
         slots = self._vocabularies[place].slots(encoder)
+        if column.kind == "number" and column.values:
+            places = {word: at for at, word in enumerate(encoder.means)}
+            slots = [places.get(word, len(places)) for word in [*self._vocabularies[place].words, UNSEEN, UNSEEN]]
         return self._constants.array(f"slots_{place}", slots, "nn_slot")
 
     def _table(self, name: str, place: int, column: InputColumn, learned) -> str:
         """Add a column's table, with a row of zeros behind it for words that have none."""
-        if not column.parameters:
+        if not column.width:
             return "NULL"
         return self._constants.array(f"{name}table_{place}", np.vstack([learned, np.zeros((1, column.width))]))
 

@@ -143,6 +143,7 @@ class TableInputs:
             else:
                 code = self._truth if isinstance(encoder, TruthEncoder) else self._category
                 values[index, 0] = code(column, encoder)
+                values |= {(index, which): value for which, value in enumerate(self._means(column, encoder), 1)}
         return [values[place] for place in encoding.order]
 
     def _scaled(self, encoding: Encoding) -> Iterator[str]:
@@ -170,6 +171,16 @@ class TableInputs:
         *codes, other, gap = encoder.encode(every)[0].tolist()
         known = dict(zip(words, codes, strict=True))
         return self._coded(column, {**dict.fromkeys(self._missing, gap), **known}, other)
+
+    def _means(self, column: str, encoder: TruthEncoder | CategoryEncoder) -> list[str]:
+        """Return the means of the targets of each row's word, (rows, 1) each."""
+        means, graph = encoder.means, self._graph
+        if not means:
+            return []
+        code = self._coded(column, {word: place for place, word in enumerate(means)}, len(means))
+        table = graph.constant([*means.values(), [0.0] * encoder.targets])
+        found = graph.add("Gather", table, code, axis=0)
+        return [graph.columns(found, [target]) for target in range(encoder.targets)]
 
     def _coded(self, column: str, words: dict[str, int], other: int) -> str:
         """Return the code of each row's word (rows,)."""
