@@ -7,6 +7,7 @@ from math import factorial
 import numpy as np
 import pytest
 from support.command_line import run, succeed
+from support.tables import csv_of
 
 import nn as package
 from nn.test import shapley
@@ -33,9 +34,7 @@ def table(rows: int = 240, seed: int = 0, classes: int = 2) -> list[dict]:
 
 def write(rows: list[dict], path: str = "t.csv") -> None:
     with open(path, "w", newline="") as file:
-        writer = csv.DictWriter(file, list(rows[0]))
-        writer.writeheader()
-        writer.writerows(rows)
+        file.write(csv_of(list(rows[0]), zip(*(row.values() for row in rows), strict=True)))
 
 
 @pytest.fixture
@@ -44,11 +43,10 @@ def by_permutations(monkeypatch):
     monkeypatch.setattr(shapley, "EXACT", 0)
 
 
-def trained(networks: int = 1, classes: int = 2, layers: str = "auto,6:tanh,1", **settings):
+def trained(networks: int = 1, classes: int = 2, layers: str = "4,6:tanh,1"):
     ds = package.load(table(classes=classes), target="y")
-    layers = layers if classes == 2 else layers[:-1] + str(classes)
-    net = package.Network(layers.replace("auto", "4"), ds.task, seed=1)
-    package.train(net, ds, epochs=3, learning_rate=0.02, networks=networks, **settings)
+    net = package.Network(layers if classes == 2 else f"4,6:tanh,{classes}", ds.task, seed=1)
+    package.train(net, ds, epochs=3, learning_rate=0.02, networks=networks)
     return net, ds
 
 
@@ -142,7 +140,7 @@ def test_importance_judges_only_rows_that_some_network_does_not_know(folder):
 
 def test_threads_change_no_bit_and_the_plain_core_judges_the_fast_one(by_permutations):
     """1e-5: float32, sums in another order."""
-    net, ds = trained(2, layers="auto,6:silu,dropout0.2,5,1")
+    net, ds = trained(2, layers="4,6:silu,dropout0.2,5,1")
     values = []
     for backend, threads in (("omp", 1), ("omp", 2), ("seq", 1)):
         for member in net.members:
@@ -234,19 +232,29 @@ def refused(code: int, *arguments) -> str:
     return result.err.splitlines()[-1]
 
 
-@pytest.fixture
-def model(folder):
+def test_the_command_says_what_matters_in_few_lines_and_writes_contributions(folder):
     write(table())
     succeed("--train", "--dataset", "t.csv", "--model", "m.bin", "--effort", "quick")
-    return folder / "m.bin"
-
-
-def test_the_command_says_what_matters_in_few_lines(model):
-    printed = succeed("--explain", "--model", "m.bin").out.splitlines()
+    of_model = "--explain", "--model", "m.bin"
+    printed = succeed(*of_model).out.splitlines()
     assert len(printed) <= 25 and "what it loses without a column" in printed[0]
     assert printed[2].split()[0] == "a" and "█" in printed[2]
-    told = succeed("--explain", "--model", "m.bin", "--json", "--monitor", "loss").json
+    told = succeed(*of_model, "--json", "--monitor", "loss").json
     assert told["importance"]["metric"] == "loss" and set(told["curves"]) == set(COLUMNS)
+    line = succeed(*of_model, "--dataset", "t.csv", "-o", "why.csv").err.splitlines()[-1]
+    assert line.startswith("why.csv: ")
+    with open("why.csv", newline="") as file:
+        rows = list(csv.DictReader(file))
+    assert list(rows[0]) == ["row", "base", *COLUMNS, "value"] and len(rows) == 240
+    for row in rows[:5]:
+        assert abs(sum(float(row[name]) for name in ["base", *COLUMNS]) - float(row["value"])) < 1e-9
+    write([{name: row[name] for name in COLUMNS} for row in table(2)], "new.csv")
+    assert "target" in refused(65, *of_model, "--dataset", "new.csv"), "without the truth there is no importance"
+    succeed(*of_model, "--dataset", "new.csv", "-o", "why.csv")
+    (folder / "t.csv").rename("moved.csv")
+    line = refused(2, *of_model, "--dataset", "moved.csv", "-o", "why.csv")
+    assert "no background rows" in line and "--background" in line
+    succeed(*of_model, "--dataset", "moved.csv", "--background", "moved.csv", "-o", "why.csv")
 
 
 def test_long_names_are_shortened_in_a_terminal(folder):
@@ -256,26 +264,3 @@ def test_long_names_are_shortened_in_a_terminal(folder):
     succeed("--train", "--dataset", "t.csv", "--model", "m.bin", "--layers", "auto,4,1", "--epochs", 1, "-q")
     out = succeed("--explain", "--model", "m.bin").out
     assert "correlation" in out and max(map(len, out.splitlines())) < 400
-
-
-def test_contributions_are_written(model):
-    line = succeed("--explain", "--model", "m.bin", "--dataset", "t.csv", "-o", "why.csv").err.splitlines()[-1]
-    assert line.startswith("why.csv: ")
-    with open("why.csv", newline="") as file:
-        rows = list(csv.DictReader(file))
-    assert list(rows[0]) == ["row", "base", *COLUMNS, "value"] and len(rows) == 240
-    for row in rows[:5]:
-        assert abs(sum(float(row[name]) for name in ["base", *COLUMNS]) - float(row["value"])) < 1e-9
-
-
-def test_who_has_no_background_rows_is_told_what_to_do(model):
-    (model.parent / "t.csv").rename("moved.csv")
-    line = refused(2, "--explain", "--model", "m.bin", "--dataset", "moved.csv", "-o", "why.csv")
-    assert "no background rows" in line and "--background" in line
-    succeed("--explain", "--model", "m.bin", "--dataset", "moved.csv", "--background", "moved.csv", "-o", "why.csv")
-
-
-def test_rows_without_the_truth_have_no_importance(model):
-    write([{name: row[name] for name in COLUMNS} for row in table(2)], "new.csv")
-    assert "target" in refused(65, "--explain", "--model", "m.bin", "--dataset", "new.csv")
-    succeed("--explain", "--model", "m.bin", "--dataset", "new.csv", "-o", "why.csv")
