@@ -1,7 +1,6 @@
 """nn.NetworkClassifier and nn.NetworkRegressor as scikit-learn uses them; what notebooks do with data frames."""
 
 import copy
-import csv
 import pickle
 import subprocess
 import sys
@@ -23,7 +22,7 @@ from sklearn.model_selection import GridSearchCV, cross_val_score
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import OneHotEncoder, StandardScaler
 from sklearn.utils.estimator_checks import check_estimator
-from support.command_line import succeed
+from support.command_line import predictions, succeed
 
 import nn
 
@@ -60,12 +59,9 @@ def fitted(frame, labels):
     return nn.NetworkClassifier(effort="quick", epochs=5, random_state=3).fit(frame, labels)
 
 
-def predictions(folder, model, data) -> dict[str, list[str]]:
-    """Columns of `nn --predict`."""
-    succeed("--predict", "--model", model, "--dataset", data, "-o", folder / "predictions.csv", "-q")
-    with open(folder / "predictions.csv") as file:
-        head, *rows = csv.reader(file)
-    return dict(zip(head, zip(*rows)))
+def column(name, model, data) -> np.ndarray:
+    """A column of numbers of `nn --predict`."""
+    return np.array([row[name] for row in predictions(model, data)], np.float32)
 
 
 # ---------------------------------------------------------------- scikit-learn's own checks
@@ -95,30 +91,28 @@ def test_a_fit_gives_the_probabilities_of_the_command_line(frame, labels, folder
     flags = [word for name, value in settings.items() for word in (f"--{name}", value)] if flags is None else flags
     succeed("--train", "--dataset", "frame.csv", "--model", "m.bin", "--seed", 3, "-q", *flags)
     classifier = nn.NetworkClassifier(random_state=3, **settings).fit(frame, labels)
-    columns = predictions(folder, "m.bin", "frame.csv")
-    assert np.array_equal(classifier.predict_proba(frame)[:, 1], np.array(columns["score yes"], np.float32))
-    assert classifier.predict(frame).tolist() == list(columns["predicted"])
+    assert np.array_equal(classifier.predict_proba(frame)[:, 1], column("score yes", "m.bin", "frame.csv"))
+    assert classifier.predict(frame).tolist() == [row["predicted"] for row in predictions("m.bin", "frame.csv")]
     if rows == 120:
         assert len(classifier.network_.members) >= 8
         assert classifier.figures_["effort"] == settings.get("effort", "standard")
 
 
 def test_an_exported_estimator_is_a_model_of_the_command_line(fitted, frame, labels, folder):
-    fitted.network_.export(folder / "m.bin")
-    data = folder / "other.csv"
-    frame.assign(sold=labels)[["price", "sold", "when", "kind", "size"]].to_csv(data, index=False)  # in another order
-    columns = predictions(folder, folder / "m.bin", data)
-    assert np.array_equal(fitted.predict_proba(frame)[:, 1], np.array(columns["score yes"], np.float32))
-    assert list(columns["true"]) == labels.tolist()
+    fitted.network_.export("m.bin")
+    names = ["price", "sold", "when", "kind", "size"]  # in another order
+    frame.assign(sold=labels)[names].to_csv("other.csv", index=False)
+    assert np.array_equal(fitted.predict_proba(frame)[:, 1], column("score yes", "m.bin", "other.csv"))
+    assert [row["true"] for row in predictions("m.bin", "other.csv")] == labels.tolist()
 
 
 def test_a_regression_gives_the_values_of_the_command_line(frame, folder):
-    data, model = folder / "frame.csv", folder / "m.bin"
     features = frame[["size", "kind"]]
-    features.assign(price=frame.price).to_csv(data, index=False)
-    succeed("--train", "--dataset", data, "--model", model, "--epochs", 3, "--holdout", 0, "--networks", 2, "-q")
+    features.assign(price=frame.price).to_csv("frame.csv", index=False)
+    flags = ["--epochs", 3, "--holdout", 0, "--networks", 2, "-q"]
+    succeed("--train", "--dataset", "frame.csv", "--model", "m.bin", *flags)
     regressor = nn.NetworkRegressor(effort="quick", epochs=3, networks=2).fit(features, frame.price)
-    values = np.array(predictions(folder, model, data)["predicted price"], np.float32)
+    values = column("predicted price", "m.bin", "frame.csv")
     assert np.array_equal(regressor.predict(features).astype(np.float32), values)
 
 
@@ -135,8 +129,7 @@ def test_all_kinds_of_frames_give_the_same(fitted, frame, labels):
 @pytest.mark.parametrize("given", [{"layers": "auto,8,1"}, {"epochs": 5}, {"activation": "tanh"}])
 def test_quick_effort_gives_way_to_what_is_given(frame, labels, given):
     classifier = nn.NetworkClassifier(effort="quick", **given).fit(frame, labels)
-    assert len(classifier.network_.members) == 1
-    assert "effort" not in classifier.figures_
+    assert len(classifier.network_.members) == 1 and "effort" not in classifier.figures_
 
 
 @pytest.mark.parametrize("weights", [np.ones(7), np.arange(20) < 7])
@@ -159,10 +152,8 @@ def test_effort_leaves_out_rows_of_weight_0(frame, labels):
 
 
 def test_a_fit_says_what_it_found(fitted, frame, labels):
-    assert fitted.classes_.tolist() == ["no", "yes"]
-    assert fitted.n_features_in_ == 5
-    assert len(fitted.loss_curve_) == 5
-    assert fitted.loss_curve_[-1] < fitted.loss_curve_[0]
+    assert fitted.classes_.tolist() == ["no", "yes"] and fitted.n_features_in_ == 5
+    assert len(fitted.loss_curve_) == 5 and fitted.loss_curve_[-1] < fitted.loss_curve_[0]
     assert fitted.network_.columns == ["size", "kind", "when", "price"]
     assert "4,60:relu,10:relu,1:sigmoid" in repr(fitted.network_)
     assert fitted.score(frame, labels) == np.mean(fitted.predict(frame) == labels)
@@ -219,8 +210,7 @@ def test_small_data_are_trained_on_for_enough_steps():
 def test_images_are_rows_of_pixels():
     x, y = load_digits(return_X_y=True)
     classifier = nn.NetworkClassifier("1x8x8,conv4,maxpool2,10", epochs=3, learning_rate=0.01).fit(x, y)
-    assert classifier.network_.scaling.kind == "pixel"
-    assert classifier.score(x, y) > 0.7
+    assert classifier.network_.scaling.kind == "pixel" and classifier.score(x, y) > 0.7
 
 
 # ---------------------------------------------------------------- copies
@@ -232,8 +222,7 @@ def copies(thing, folder) -> list:
 
 
 def test_copies_predict_the_same(fitted, frame, folder):
-    for other in copies(fitted, folder):
-        assert np.array_equal(other.predict_proba(frame), fitted.predict_proba(frame))
+    assert all(np.array_equal(c.predict_proba(frame), fitted.predict_proba(frame)) for c in copies(fitted, folder))
 
 
 @pytest.mark.parametrize("networks", [1, 3])
@@ -318,30 +307,26 @@ def test_stacking_and_calibration(frame, labels):
     ({"effort": "best", "networks": 5}, "effort best: networks is not for it"),
     ({"drop": "prize"}, "did you mean price"),
     ({"class_weight": [1, 2, 3]}, "3 numbers for 2 classes"),
-])  # fmt: skip
-def test_wrong_parameters_are_told_by_fit(frame, labels, settings, told):
-    with pytest.raises(ValueError, match=told):
-        nn.NetworkClassifier(**settings).fit(frame, labels)
-
-
-@pytest.mark.parametrize("eval_set, told", [
     (lambda x, y: x, "expected \\(X, y\\)"),
     (lambda x, y: (x, y.replace("no", "maybe")), "found class 'maybe'"),
     (lambda x, y: (x[:5], y), "inconsistent numbers of samples"),
     (lambda x, y: (x.rename(columns={"price": "cost"}), y), "feature names should match"),
 ])  # fmt: skip
-def test_wrong_rows_to_evaluate_are_told(frame, labels, eval_set, told):
+def test_wrong_parameters_and_rows_to_evaluate_are_told_by_fit(frame, labels, settings, told):
+    """settings: a function, of the rows to evaluate."""
+    evaluated = settings(frame, labels) if callable(settings) else None
+    given = {"effort": "quick", "epochs": 1} if callable(settings) else settings
     with pytest.raises(ValueError, match=told):
-        nn.NetworkClassifier(effort="quick", epochs=1).fit(frame, labels, eval_set=eval_set(frame, labels))
+        nn.NetworkClassifier(**given).fit(frame, labels, eval_set=evaluated)
 
 
 def test_other_columns_and_no_rows_are_refused(fitted, frame):
-    others = [frame.drop(columns="kind"), frame.rename(columns={"kind": "sort"}), frame[frame.columns[::-1]]]
-    told = {"feature names should match": others, "no rows, expected": [frame[:0], pl.from_pandas(frame)[:0]]}
-    for words, frames in told.items():
-        for other in frames:
-            with pytest.raises(ValueError, match=words):
-                fitted.predict(other)
+    for other in (frame.drop(columns="kind"), frame.rename(columns={"kind": "sort"}), frame[frame.columns[::-1]]):
+        with pytest.raises(ValueError, match="feature names should match"):
+            fitted.predict(other)
+    for other in (frame[:0], pl.from_pandas(frame)[:0]):
+        with pytest.raises(ValueError, match="no rows, expected"):
+            fitted.predict(other)
 
 
 @pytest.fixture(scope="module")
@@ -350,21 +335,20 @@ def sparse_rows():
     return csr_matrix(features * (abs(features) > 0.5)), labels
 
 
-def test_sparse_rows_are_as_their_dense_array(sparse_rows, monkeypatch):
-    sparse, labels = sparse_rows
+def test_sparse_rows_are_as_their_dense_array_and_refused_with_what_to_do_where_they_have_no_room(
+    sparse_rows, monkeypatch
+):
+    (sparse, labels), estimators = sparse_rows, sys.modules["nn.train.estimators"]
     given = {"epochs": 5, "validation": None}
     of_sparse, of_dense = (nn.NetworkClassifier(**given).fit(rows, labels) for rows in (sparse, sparse.toarray()))
     assert np.array_equal(of_sparse.predict_proba(sparse), of_dense.predict_proba(sparse.toarray()))
-    monkeypatch.setattr(sys.modules["nn.train.estimators"], "_DENSE_VALUES", 100)  # 12 rows at a time
+    monkeypatch.setattr(estimators, "_DENSE_VALUES", 100)  # 12 rows at a time
     assert np.allclose(of_sparse.predict_proba(csc_array(sparse)), of_dense.predict_proba(sparse.toarray()), 0, 1e-6)
     several = nn.NetworkClassifier(effort="quick", epochs=5).fit(sparse, labels, eval_set=(sparse, labels))
     assert len(several.figures_["val_loss"]) == 5
-
-
-def test_sparse_rows_that_have_no_room_are_refused_with_what_to_do(sparse_rows, monkeypatch):
-    monkeypatch.setattr(sys.modules["nn.train.estimators"], "available_memory", lambda: 9000)
+    monkeypatch.setattr(estimators, "available_memory", lambda: 9000)
     with pytest.raises(ValueError, match="300 x 8 values .* take 9.6e-06 GB .*; leave out rare columns, as by OneHot"):
-        nn.NetworkClassifier(effort="quick").fit(*sparse_rows)
+        nn.NetworkClassifier(effort="quick").fit(sparse, labels)
 
 
 def test_a_decision_is_the_logit_beside_that_of_the_threshold(sparse_rows):
@@ -389,21 +373,21 @@ def test_what_is_stored_of_a_network_are_plain_values(fitted, frame):
     assert again.network_.parameters().keys() == fitted.network_.parameters().keys()
 
 
-def test_without_scikit_learn_the_command_is_told():
-    program = (
-        "import sys; sys.modules['sklearn.base'] = None\n"
-        "import nn; from nn import *\n"
-        f"for name in {ESTIMATORS}:\n"
-        "    try:\n"
-        "        getattr(nn, name)\n"
-        "    except nn.UsageError as error:\n"
-        "        print(error)"
-    )
-    told = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True).stdout
+WITHOUT = """
+import sys; sys.modules['sklearn.base'] = None
+import nn; from nn import *
+for name in NAMES:
+    try:
+        getattr(nn, name)
+    except nn.UsageError as error:
+        print(error)
+"""
+
+
+def test_without_scikit_learn_the_command_is_told_and_importing_nn_needs_neither_it_nor_numpy():
+    command = [sys.executable, "-c", WITHOUT.replace("NAMES", str(ESTIMATORS))]
+    told = subprocess.run(command, capture_output=True, text=True, check=True).stdout
     assert told.count('pip install "scikit-learn>=1.6"') == 2
-
-
-def test_importing_nn_needs_neither_scikit_learn_nor_numpy():
     program = "import nn, sys; assert not {'sklearn', 'numpy'} & set(sys.modules)"
     subprocess.run([sys.executable, "-c", program], check=True)
 
@@ -420,16 +404,13 @@ def test_arrays_are_tables_without_names():
     assert np.array_equal(nn.load(values, y=values[:, :2], task="regression").y, values[:, :2])
 
 
-def test_a_data_set_is_of_numbers():
+def test_a_data_set_is_of_numbers_and_its_gaps_are_named():
     frame = pd.DataFrame({"a": [1.0, 2.0, 3.0], "b": [4, 5, 6]})
     assert nn.Dataset(frame, [True, False, True], "binary").y.tolist() == [1, 0, 1]
     assert nn.Dataset(frame, pd.Series([1.0, 2.0, 3.0]), "regression").y.shape == (3, 1)
     for x, y in ((frame.assign(c=["u", "v", "w"]), [0, 1, 0]), (frame, ["yes", "no", "yes"])):
         with pytest.raises(nn.DataError, match="nn.load"):
             nn.Dataset(x, y, "binary")
-
-
-def test_gaps_in_a_data_set_are_named():
     x = np.random.default_rng(3).normal(size=(40, 3))
     ds = nn.Dataset(x, x[:, 0], "regression")
     ds.x[:, 1] = np.nan
