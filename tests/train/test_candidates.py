@@ -61,16 +61,12 @@ def test_the_candidates_fit_the_budget_or_are_as_short_as_can_be(name, effort):
     assert {one.augment for one in trials} in (set(), {"none", "mirror"}, {"shift", "both"})
 
 
-@pytest.mark.parametrize(
-    ("shape", "layers"),
-    [
-        ((1, 28, 28), "conv24k3same,maxpool2,conv48k3same,maxpool2,conv96k3same,"),
-        ((3, 32, 32), "conv24k3same,maxpool2,conv48k3same,maxpool2,conv96k3same,maxpool2,"),
-        ((3, 224, 200), "avgpool6,conv24k3same,maxpool2,conv48k3same,maxpool2,conv96k3same,maxpool2,"),
-        ((1, 4, 4), "conv24k3same,conv48k3same,conv96k3same,"),
-        ((2, 1, 30), "conv24k3same,conv48k3same,conv96k3same,"),
-    ],
-)
+@pytest.mark.parametrize("shape, layers", [
+    ((1, 28, 28), "conv24k3same,maxpool2,conv48k3same,maxpool2,conv96k3same,"),
+    ((3, 32, 32), "conv24k3same,maxpool2,conv48k3same,maxpool2,conv96k3same,maxpool2,"),
+    ((3, 224, 200), "avgpool6,conv24k3same,maxpool2,conv48k3same,maxpool2,conv96k3same,maxpool2,"),
+    ((1, 4, 4), "conv24k3same,conv48k3same,conv96k3same,"), ((2, 1, 30), "conv24k3same,conv48k3same,conv96k3same,"),
+])  # fmt: skip
 def test_layers_fit_the_size_of_the_images(shape, layers):
     ds = nn.Dataset(x=np.zeros((60, *shape), np.uint8), y=np.arange(60) / 60.0, task="regression")
     (*_, (candidate, net, _)) = Effort(ds, "quick", {}, {}).candidates()
@@ -132,14 +128,11 @@ def test_images_that_nothing_is_chosen_for_get_one_network_unless_effort_is_aske
 
 
 @pytest.mark.long
-@pytest.mark.parametrize(
-    ("train", "test", "least", "least_of_all"),
-    [
-        ("fashion/train20k-images-idx3-ubyte.gz", "fashion/t10k-images-idx3-ubyte.gz", 0.91, 0.9),
-        ("cifar10/cifar10_train_4000.bin.gz", "cifar10/cifar10_test_1000.bin.gz", 0.65, 0.63),
-        ("mnist/train-images-idx3-ubyte.gz", "mnist/t10k-images-idx3-ubyte.gz", 0.99, 0.985),
-    ],
-)
+@pytest.mark.parametrize("train, test, least, least_of_all", [
+    ("fashion/train20k-images-idx3-ubyte.gz", "fashion/t10k-images-idx3-ubyte.gz", 0.91, 0.9),
+    ("cifar10/cifar10_train_4000.bin.gz", "cifar10/cifar10_test_1000.bin.gz", 0.65, 0.63),
+    ("mnist/train-images-idx3-ubyte.gz", "mnist/t10k-images-idx3-ubyte.gz", 0.99, 0.985),
+])  # fmt: skip
 def test_images_are_recognised_without_a_flag(train, test, least, least_of_all, shared):
     models = [nn.fit(shared / "data" / train, seed=seed) for seed in range(3)]
     accuracy = [model.test(shared / "data" / test)["accuracy"] for model in models]

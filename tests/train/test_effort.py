@@ -359,14 +359,11 @@ def saved(table, tmp_path_factory):
     return folder / "c.ck"
 
 
-@pytest.mark.parametrize(
-    ("flags", "named"),
-    [
-        (["--seed", 3], "--seed: "), (["--holdout", 0.2], "--holdout: "), (["--target", "a"], "--target: "),
-        (["--effort", "quick"], "--effort: "), (["--networks", 2], "--effort: "), (["--patience", 2], "--patience: "),
-        (["--dataset", "other.csv"], "--dataset: "),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize("flags, named", [
+    (["--seed", 3], "--seed: "), (["--holdout", 0.2], "--holdout: "), (["--target", "a"], "--target: "),
+    (["--effort", "quick"], "--effort: "), (["--networks", 2], "--effort: "), (["--patience", 2], "--patience: "),
+    (["--dataset", "other.csv"], "--dataset: "),
+])  # fmt: skip
 def test_what_another_choice_than_that_of_a_checkpoint_differs_in_is_named(flags, named, table, saved, tmp_path):
     (tmp_path / "other.csv").write_text(table.read_text().replace("red", "blue"))
     flags = [tmp_path / flag if flag == "other.csv" else flag for flag in flags]

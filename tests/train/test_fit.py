@@ -82,22 +82,19 @@ def test_targets_stand_beside_the_data_or_in_it():
     assert set(named.predict({"a": x[:, 0], "b": x[:, 1]})) == {"up", "down"}
 
 
-@pytest.mark.parametrize(
-    ("data", "settings", "error", "told"),
-    [
-        ({"a": [1.0, 2, 3], "b": [1, 2, 3]}, {"target": "c"}, UsageError, "c"),
-        ({"a": [1.0, 2, 3] * 5, "y": ["one"] * 15}, {"target": "y"}, DataError, "one"),
-        ({"a": [[1], [2]] * 8, "y": [0, 1] * 8}, {"target": "y"}, DataError, "a"),
-        ({"a": [1.0, 2] * 8, "y": [0, 1] * 8}, {"effort": "best", "layers": "1,1"}, UsageError, "layers is not for"),
-        ({"a": [1.0, 2] * 8, "y": [0, 1] * 8}, {"epoch": 3}, UsageError, "did you mean epochs"),
-        ({"a": [1.0, 2] * 8, "y": [0, 1] * 8}, {"epochs": 0}, UsageError, "epochs 0: expected a whole number"),
-        ({"a": [1.0, 2] * 8, "y": [0, 1] * 8}, {"augment": "shift"}, UsageError, "the data are a table"),
-        (None, {}, UsageError, "found NoneType, expected a path, a data frame"),
-        (np.zeros((9, 8, 8), np.uint8), {}, UsageError, "images and y beside them"),
-        (np.zeros((9, 8, 8), np.uint8), {"target": [0] * 9}, DataError, "only class 0"),
-        ({"a": [1.0, 2] * 8, "y": [0, 1] * 8}, {"layers": "9,4,1"}, UsageError, "layers 9,4,1: "),
-    ],
-)
+@pytest.mark.parametrize("data, settings, error, told", [
+    ({"a": [1.0, 2, 3], "b": [1, 2, 3]}, {"target": "c"}, UsageError, "c"),
+    ({"a": [1.0, 2, 3] * 5, "y": ["one"] * 15}, {"target": "y"}, DataError, "one"),
+    ({"a": [[1], [2]] * 8, "y": [0, 1] * 8}, {"target": "y"}, DataError, "a"),
+    ({"a": [1.0, 2] * 8, "y": [0, 1] * 8}, {"effort": "best", "layers": "1,1"}, UsageError, "layers is not for"),
+    ({"a": [1.0, 2] * 8, "y": [0, 1] * 8}, {"epoch": 3}, UsageError, "did you mean epochs"),
+    ({"a": [1.0, 2] * 8, "y": [0, 1] * 8}, {"epochs": 0}, UsageError, "epochs 0: expected a whole number"),
+    ({"a": [1.0, 2] * 8, "y": [0, 1] * 8}, {"augment": "shift"}, UsageError, "the data are a table"),
+    (None, {}, UsageError, "found NoneType, expected a path, a data frame"),
+    (np.zeros((9, 8, 8), np.uint8), {}, UsageError, "images and y beside them"),
+    (np.zeros((9, 8, 8), np.uint8), {"target": [0] * 9}, DataError, "only class 0"),
+    ({"a": [1.0, 2] * 8, "y": [0, 1] * 8}, {"layers": "9,4,1"}, UsageError, "layers 9,4,1: "),
+])  # fmt: skip
 def test_mistakes_are_one_line(data, settings, error, told):
     with pytest.raises(error, match=told):
         nn.fit(data, **settings)

@@ -107,13 +107,10 @@ def test_folds_in_which_other_values_are_rare_come_back_from_a_file(folder):
 # ---------------------------------------------------------------- threshold and temperature
 
 
-@pytest.mark.parametrize(
-    ("rule", "flags"),
-    [
-        ("f1", {}), ("fbeta=2", {"validation": "fold", "patience": 2}), ("precision=0.6", {}),
-        ("recall=0.9", {"validation": 0.2, "refit": True}), ("cost=1:3", {}),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize("rule, flags", [
+    ("f1", {}), ("fbeta=2", {"validation": "fold", "patience": 2}), ("precision=0.6", {}),
+    ("recall=0.9", {"validation": 0.2, "refit": True}), ("cost=1:3", {}),
+])  # fmt: skip
 def test_the_threshold_is_decided_out_of_fold(flags, rule):
     """On the rows of all folds together, each predicted by the network that does not know it."""
     ds, net, plain = data("binary"), network("binary", SEED), network("binary", SEED)
@@ -185,18 +182,13 @@ def test_what_is_decided_out_of_fold_is_kept_told_and_used(folder):
     assert "training rows" not in shown.err
 
 
-@pytest.mark.parametrize(
-    ("task", "flags", "expected"),
-    [
-        ("multiclass", {"threshold": "f1"}, "task is"),
-        ("regression", {"calibrate": "temperature"}, "task is"),
-        ("binary", {"folds": 1}, "--folds"),
-        ("binary", {"networks": 2}, "--folds"),
-        *(("binary", {"folds": None, "rows": np.array(rows, int)}, "rows: expected indices")
-          for rows in ([], [3, 3], [-1], [400])),
-        ("binary", {"folds": None, "rows": np.arange(90), "networks": 2}, "those of one network"),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize("task, flags, expected", [
+    ("multiclass", {"threshold": "f1"}, "task is"), ("regression", {"calibrate": "temperature"}, "task is"),
+    ("binary", {"folds": 1}, "--folds"), ("binary", {"networks": 2}, "--folds"),
+    *(("binary", {"folds": None, "rows": np.array(rows, int)}, "rows: expected indices")
+      for rows in ([], [3, 3], [-1], [400])),
+    ("binary", {"folds": None, "rows": np.arange(90), "networks": 2}, "those of one network"),
+])  # fmt: skip
 def test_what_cannot_be_is_refused_before_training(task, flags, expected):
     with pytest.raises(UsageError, match=expected):
         nn.train(network(task), data(task), **{"folds": FOLDS, "stop": StopSoon(0), **flags})

@@ -259,14 +259,10 @@ sys.exit(nn.cli.main(sys.argv[1:]))
 """
 
 
-@pytest.mark.parametrize(
-    "method, when",
-    [
-        ("Engines.compute", "True"),
-        ("Engines.compute", "arguments[0] == 'loss'"),
-        ("Member._begin_refit", "self.net.seed == 2"),
-    ],
-)
+@pytest.mark.parametrize("method, when", [
+    ("Engines.compute", "True"), ("Engines.compute", "arguments[0] == 'loss'"),
+    ("Member._begin_refit", "self.net.seed == 2"),
+])  # fmt: skip
 def test_a_rank_that_fails_ends_all_with_its_line(mpi, folder, method, when):
     """Others compute meanwhile, and what the networks have learned is asked for at the end of each."""
     command = [*DATA, *LAYERS, "--networks", 3, "--model", "m.bin", "--epochs", 3, "--validation", 0.3, "--refit"]

@@ -72,18 +72,14 @@ def test_a_validation_file_judges_all_members():
 
 
 @pytest.mark.parametrize("backend", ["seq", "omp"])
-@pytest.mark.parametrize(
-    "flags",
-    [
-        {},
-        {"class_weight": "balanced", "validation": 0.3, "monitor": "roc_auc", "patience": 1, "learning_rate": 0.05},
-        {"class_weight": "1,2.5", "validation": 0.3, "refit": True, "number_embedding": "waves3"},
-        {"optimizer": "sgd", "momentum": 0.9, "scaling": "normalization", "number_embedding": "pieces4"},
-        {"vary": "hidden=4|9-3,dropout=0|0.3", "validation": 0.2},
-        {"vary": "number_embedding=linear|waves4|pieces6,hidden=4|9", "validation": 0.3, "refit": True},
-    ],
-    ids=lambda flags: " ".join(flags),
-)
+@pytest.mark.parametrize("flags", [
+    {},
+    {"class_weight": "balanced", "validation": 0.3, "monitor": "roc_auc", "patience": 1, "learning_rate": 0.05},
+    {"class_weight": "1,2.5", "validation": 0.3, "refit": True, "number_embedding": "waves3"},
+    {"optimizer": "sgd", "momentum": 0.9, "scaling": "normalization", "number_embedding": "pieces4"},
+    {"vary": "hidden=4|9-3,dropout=0|0.3", "validation": 0.2},
+    {"vary": "number_embedding=linear|waves4|pieces6,hidden=4|9", "validation": 0.3, "refit": True},
+], ids=lambda flags: " ".join(flags))  # fmt: skip
 def test_members_on_a_mixed_table_share_its_encoding(flags, backend, folder):
     """Gaps, words, dates, towns that are embedded, and weights of the rows."""
     columns = people(600)
@@ -138,19 +134,16 @@ def test_a_file_holds_all_members(task, folder):
         assert loaded.metadata() == own.metadata() and np.array_equal(vector(loaded), vector(own))
 
 
-@pytest.mark.parametrize(
-    ("change", "expected"),
-    [
-        (lambda tensors, meta: meta.update(members=[]), "`members`"),
-        (lambda tensors, meta: meta["members"][1].update(weight=0), "`members`"),
-        (lambda tensors, meta: meta["members"].pop(), "is of no member"),
-        (lambda tensors, meta: meta["members"].append({"weight": 1}), "layer0"),
-        (lambda tensors, meta: tensors.pop("member1.layer0.bias"), "layer0.bias"),
-        (lambda tensors, meta: meta["members"][1].update(seed=-1), "`seed`"),
-        (lambda tensors, meta: meta["members"][1].update(dtype="float64"), "member 1"),
-        (lambda tensors, meta: meta["members"][1].update(layers="6,1"), "layer"),
-    ],
-)
+@pytest.mark.parametrize("change, expected", [
+    (lambda tensors, meta: meta.update(members=[]), "`members`"),
+    (lambda tensors, meta: meta["members"][1].update(weight=0), "`members`"),
+    (lambda tensors, meta: meta["members"].pop(), "is of no member"),
+    (lambda tensors, meta: meta["members"].append({"weight": 1}), "layer0"),
+    (lambda tensors, meta: tensors.pop("member1.layer0.bias"), "layer0.bias"),
+    (lambda tensors, meta: meta["members"][1].update(seed=-1), "`seed`"),
+    (lambda tensors, meta: meta["members"][1].update(dtype="float64"), "member 1"),
+    (lambda tensors, meta: meta["members"][1].update(layers="6,1"), "layer"),
+])  # fmt: skip
 def test_a_damaged_member_is_refused(change, expected, folder):
     net, _ = together()
     tensors, metadata = model.tensors(net), json.loads(json.dumps(net.metadata()))
@@ -249,14 +242,10 @@ def test_means_are_of_those_that_are_there():
     assert mean_of([[1, 2, None], [3], [None, 4]]) == [2, 3, None]
 
 
-@pytest.mark.parametrize(
-    ("options", "flags", "expected"),
-    [
-        ({"reference": True}, {}, "--reference trains one network"),
-        ({"seed": 2**32 - 2}, {}, "smaller --seed"),
-        ({}, {"networks": 0}, "a whole number from 1"),
-    ],
-)
+@pytest.mark.parametrize("options, flags, expected", [
+    ({"reference": True}, {}, "--reference trains one network"),
+    ({"seed": 2**32 - 2}, {}, "smaller --seed"), ({}, {"networks": 0}, "a whole number from 1"),
+])  # fmt: skip
 def test_what_several_networks_cannot_do_is_refused(options, flags, expected):
     net = Network("6,1:sigmoid", "binary", **{"backend": "seq" if options.get("reference") else "omp", **options})
     with pytest.raises(UsageError, match=expected):

@@ -265,15 +265,12 @@ def test_what_cannot_be_is_told_in_one_line(flags, words, bad_files, monkeypatch
     assert len(done.err.splitlines()) == 1 and not (bad_files / "m.bin").exists()
 
 
-@pytest.mark.parametrize(
-    ("flag", "value", "words"),
-    [
-        ("weight", "-1", "row 5, column extra: found -1, expected a finite number, 0 or above for --weight; correct"),
-        ("weight", "", "row 5, column extra: found a gap, expected a finite number, 0 or above for --weight"),
-        ("weight", "inf", 'row 5, column extra: found "inf", expected a finite number'),
-        ("time", "", "row 5, column extra: found a gap, expected a number or a date for --time; correct it or"),
-    ],
-)
+@pytest.mark.parametrize("flag, value, words", [
+    ("weight", "-1", "row 5, column extra: found -1, expected a finite number, 0 or above for --weight; correct"),
+    ("weight", "", "row 5, column extra: found a gap, expected a finite number, 0 or above for --weight"),
+    ("weight", "inf", 'row 5, column extra: found "inf", expected a finite number'),
+    ("time", "", "row 5, column extra: found a gap, expected a number or a date for --time; correct it or"),
+])  # fmt: skip
 def test_a_weight_or_time_of_a_file_that_cannot_be_is_named_by_its_line(flag, value, words, folder):
     lines = write(folder / "t.csv").read_text().splitlines()
     lines = [f"{line},{'red' if number % 2 else 'blue'}" for number, line in enumerate(lines)]  # no table of numbers
@@ -284,16 +281,13 @@ def test_a_weight_or_time_of_a_file_that_cannot_be_is_named_by_its_line(flag, va
     assert done.code == 65 and words in done.err and len(done.err.splitlines()) == 1, done.err
 
 
-@pytest.mark.parametrize(
-    ("more", "words"),
-    [
-        ({"weights": np.zeros(900)}, "the weights of all 721 training rows are 0"),
-        ({"weights": np.r_[-1.0, np.ones(899)]}, "--weight: row 0: found -1, expected a finite number, 0 or above"),
-        ({"weights": np.r_[np.ones(899), np.inf]}, "--weight: row 899: found inf, expected a finite number"),
-        ({"weights": np.ones(3)}, "3 weights for 900 rows, expected one for each"),
-        ({"times": np.r_[np.ones(899), np.nan]}, "--time: row 899: found nan, expected a finite number"),
-    ],
-)
+@pytest.mark.parametrize("more, words", [
+    ({"weights": np.zeros(900)}, "the weights of all 721 training rows are 0"),
+    ({"weights": np.r_[-1.0, np.ones(899)]}, "--weight: row 0: found -1, expected a finite number, 0 or above"),
+    ({"weights": np.r_[np.ones(899), np.inf]}, "--weight: row 899: found inf, expected a finite number"),
+    ({"weights": np.ones(3)}, "3 weights for 900 rows, expected one for each"),
+    ({"times": np.r_[np.ones(899), np.nan]}, "--time: row 899: found nan, expected a finite number"),
+])  # fmt: skip
 def test_bad_weights_and_times_are_told(more, words):
     with pytest.raises(DataError, match=words):
         trained(data(**more))

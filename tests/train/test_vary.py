@@ -75,16 +75,12 @@ def test_one_of_many_whose_loss_is_no_number_says_so():
     assert len(good["loss"]) == 3 and "loss is" in bad["failed"]
 
 
-@pytest.mark.parametrize(
-    ("settings", "shared", "expected"),
-    [
-        ([], {}, "no settings"),
-        ([{"lerning_rate": 1}], {}, "network 0: lerning_rate: no such setting of train; did you mean learning_rate"),
-        ([{"networks": 2}], {}, "networks: no such setting of train"),
-        ([{"epochs": 0}], {}, "--epochs 0"),
-        ([{"layers": "6,1,x"}], {}, "--layers"),
-    ],
-)
+@pytest.mark.parametrize("settings, shared, expected", [
+    ([], {}, "no settings"),
+    ([{"lerning_rate": 1}], {}, "network 0: lerning_rate: no such setting of train; did you mean learning_rate"),
+    ([{"networks": 2}], {}, "networks: no such setting of train"),
+    ([{"epochs": 0}], {}, "--epochs 0"), ([{"layers": "6,1,x"}], {}, "--layers"),
+])  # fmt: skip
 def test_what_many_cannot_have_is_told(settings, shared, expected):
     with pytest.raises(UsageError, match=expected):
         nn.train_many(data("binary"), settings, **shared)
@@ -163,19 +159,15 @@ def test_the_ends_of_a_range():
     assert uniform(3, 1, 2).tolist() == uniform(3, 1, 2).tolist() and uniform(99, 1, 2).min() >= 0
 
 
-@pytest.mark.parametrize(
-    ("layers", "settings", "expected"),
-    [
-        ("30,60,10,1", {"hidden": "128-64"}, "30,128,64,1"),
-        ("30,1", {"hidden": "8:tanh"}, "30,8:tanh,1"),
-        ("30,60,dropout0.2,10,dropout0.3,1", {"hidden": "32-16"}, "30,32,dropout0.2,16,dropout0.2,1"),
-        ("30,60,dropout0.2,10,dropout0.3,1", {"dropout": 0.1}, "30,60,dropout0.1,10,dropout0.1,1"),
-        ("30,60:tanh,10,1", {"dropout": 0.25}, "30,60:tanh,dropout0.25,10,dropout0.25,1"),
-        ("30,60,1", {"hidden": "8-4", "dropout": 0.0}, "30,8,dropout0.0,4,dropout0.0,1"),
-        ("1x28x28,conv4k2same,maxpool4,128,10", {"hidden": "64"}, "1x28x28,conv4k2same,maxpool4,64,10"),
-        ("30, 60 ,1", {}, "30,60,1"),
-    ],
-)
+@pytest.mark.parametrize("layers, settings, expected", [
+    ("30,60,10,1", {"hidden": "128-64"}, "30,128,64,1"), ("30,1", {"hidden": "8:tanh"}, "30,8:tanh,1"),
+    ("30,60,dropout0.2,10,dropout0.3,1", {"hidden": "32-16"}, "30,32,dropout0.2,16,dropout0.2,1"),
+    ("30,60,dropout0.2,10,dropout0.3,1", {"dropout": 0.1}, "30,60,dropout0.1,10,dropout0.1,1"),
+    ("30,60:tanh,10,1", {"dropout": 0.25}, "30,60:tanh,dropout0.25,10,dropout0.25,1"),
+    ("30,60,1", {"hidden": "8-4", "dropout": 0.0}, "30,8,dropout0.0,4,dropout0.0,1"),
+    ("1x28x28,conv4k2same,maxpool4,128,10", {"hidden": "64"}, "1x28x28,conv4k2same,maxpool4,64,10"),
+    ("30, 60 ,1", {}, "30,60,1"),
+])  # fmt: skip
 def test_layers_with_drawn_settings(layers, settings, expected):
     assert layers_with(layers, settings) == expected
 
@@ -183,40 +175,29 @@ def test_layers_with_drawn_settings(layers, settings, expected):
 # ---------------------------------------------------------------- wrong use
 
 
-@pytest.mark.parametrize(
-    ("vary", "expected"),
-    [
-        ("learning_rate", "expected NAME=LOW..HIGH or NAME=A|B"),
-        ("learning_rate=", "expected NAME="),
-        ("lerning_rate=1..2", "did you mean learning_rate"),
-        ("seed=1..2", "choose from learning_rate"),
-        ("learning_rate=0..1", "learning_rate 0: expected a finite number above 0"),
-        ("learning_rate=1e-2..1e-4", "lower bound first"),
-        ("learning_rate=fast|slow", "learning_rate fast: expected"),
-        ("dropout=0..1", "dropout 1: expected a number from 0 to below 1"),
-        ("batch_number=1.5|2", "batch_number 1.5"),
-        ("hidden=32..64", "hidden has no range"),
-        ("hidden=32-x", "hidden 32-x: expected the sizes"),
-        ("optimizer=adam|lion", "optimizer lion: expected adam or sgd"),
-        ("epochs=1|2,epochs=3|4", "stands there twice"),
-        ("momentum=0.1|0.9", "momentum: is for --optimizer sgd"),
-    ],
-)
+@pytest.mark.parametrize("vary, expected", [
+    ("learning_rate", "expected NAME=LOW..HIGH or NAME=A|B"), ("learning_rate=", "expected NAME="),
+    ("lerning_rate=1..2", "did you mean learning_rate"), ("seed=1..2", "choose from learning_rate"),
+    ("learning_rate=0..1", "learning_rate 0: expected a finite number above 0"),
+    ("learning_rate=1e-2..1e-4", "lower bound first"),
+    ("learning_rate=fast|slow", "learning_rate fast: expected"),
+    ("dropout=0..1", "dropout 1: expected a number from 0 to below 1"),
+    ("batch_number=1.5|2", "batch_number 1.5"), ("hidden=32..64", "hidden has no range"),
+    ("hidden=32-x", "hidden 32-x: expected the sizes"),
+    ("optimizer=adam|lion", "optimizer lion: expected adam or sgd"),
+    ("epochs=1|2,epochs=3|4", "stands there twice"), ("momentum=0.1|0.9", "momentum: is for --optimizer sgd"),
+])  # fmt: skip
 def test_a_wrong_spec_is_told_in_a_line(vary, expected):
     with pytest.raises(UsageError) as error:
         together(vary)
     assert str(error.value).startswith("--vary") and expected in str(error.value)
 
 
-@pytest.mark.parametrize(
-    ("flags", "expected"),
-    [
-        ({"networks": None}, "--networks K"),
-        ({"networks": None, "folds": 3}, "leave out --folds"),
-        ({"learning_rate": 0.1}, "--learning_rate 0.1 is given too"),
-        ({"vary": "dropout=0.1|0.2"}, "no hidden layer"),
-    ],
-)
+@pytest.mark.parametrize("flags, expected", [
+    ({"networks": None}, "--networks K"), ({"networks": None, "folds": 3}, "leave out --folds"),
+    ({"learning_rate": 0.1}, "--learning_rate 0.1 is given too"),
+    ({"vary": "dropout=0.1|0.2"}, "no hidden layer"),
+])  # fmt: skip
 def test_what_does_not_go_with_it_is_refused(flags, expected):
     net = Network("6,1", "binary")
     with pytest.raises(UsageError, match=expected):
