@@ -81,9 +81,6 @@ NAMES = {"optimizer": "adam", "activation": "relu", "loss": "bce", "init": "glor
          "scaling": "pixel", "task": "multiclass", "backend": "omp", "dtype": "float64"}  # fmt: skip
 
 
-# ---------------------------------------------------------------- flags
-
-
 @pytest.mark.parametrize("command, words", [
     ("", ["--train", "--test", "--predict", "--info", "--help"]),
     ("--dataset two.csv --model two.bin", ["--train"]),
@@ -161,8 +158,6 @@ def test_numbers_out_of_their_range(folder, flag):
 def test_layers_that_do_not_fit(folder, layers, words):
     fails(folder, 2, *words, command=f"{TRAIN} --layers {layers}")
 
-
-# ---------------------------------------------------------------- files
 
 MODES = ["--train --model new.bin", "--test --model two.bin", "--predict --model two.bin"]
 ON_MODEL = ["--test --dataset two.csv", "--predict --dataset two.csv", "--info"]

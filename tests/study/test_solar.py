@@ -23,9 +23,6 @@ def series():
     return solar.Series(times, values, [f"s{i}" for i in range(5)], places)
 
 
-# ---------------------------------------------------------------- clouds
-
-
 def test_clouds_are_the_same_for_a_seed_and_look_like_irradiance():
     one, again, other = (solar.clouds(500, seed=seed, step=10).values for seed in (0, 0, 1))
     np.testing.assert_array_equal(one, again)
@@ -68,9 +65,6 @@ def test_a_series_survives_its_file_and_the_shipped_one_is_what_the_generator_ma
     np.testing.assert_allclose(read.places, made.places, atol=0.06)
     np.testing.assert_array_equal(read.times, made.times)
     assert read.stations == made.stations
-
-
-# ---------------------------------------------------------------- tables and maps
 
 
 def test_a_table_has_all_stations_now_and_the_wanted_one_later(series):
@@ -118,9 +112,6 @@ def test_testing_comes_after_training_and_shares_no_time_with_it():
     assert solar.forecast(series, test_share=0)[1] is None
 
 
-# ---------------------------------------------------------------- files
-
-
 def test_rows_with_gaps_are_left_out_and_counted(tmp_path, caplog):
     times = [f"2020-01-01T00:00:0{k}Z" for k in range(3)]
     (tmp_path / "s.csv").write_text(csv_of(["time", "a", "b"], [times, [1, "", 5], [2, 3, 6]]))
@@ -165,9 +156,6 @@ def test_the_script_writes_what_nn_trains_on(tmp_path, datasets):
     np.testing.assert_array_equal(maps.x, solar.forecast(solar.clouds(400, step=60), "maps")[1].x)
     failed = script("--rows", "400", "--horizon", "-1", "--table", "t.csv")
     assert failed.returncode and "Traceback" not in failed.stderr and "--horizon" in failed.stderr
-
-
-# ---------------------------------------------------------------- networks
 
 
 def test_a_forecast_is_better_than_persistence(folder, datasets):

@@ -28,9 +28,6 @@ def sweep_here(plan, results, *more):
     return succeed("--sweep", plan, "-o", results, *more)  # nothing is left to run
 
 
-# ---------------------------------------------------------------- plans
-
-
 def test_lists_make_every_combination(folder):
     plan = {**SMALL, "batch_number": [10, 20], "threads": [1, 2, 3]}
     entries = sweep.read_plan(write_plan(folder, plan))
@@ -75,9 +72,6 @@ def test_plans_that_are_not_there_or_no_json(folder):
     assert run("--sweep", write_plan(folder, SMALL)).code == 2  # no -o
 
 
-# ---------------------------------------------------------------- shipped plans
-
-
 def test_the_shipped_plans_are_plans(datasets):
     plans = sorted((datasets / "plans").glob("*.json"))
     assert {plan.name for plan in plans} >= {"smoke.json", "topologies.json", "batch_sizes.json", "cnn.json"}
@@ -95,9 +89,6 @@ def test_the_thesis_s_thirty_topologies(datasets):
     assert layers == expected and len(layers) == 30
     (cnn,) = {e.settings["layers"] for e in sweep.read_plan(str(datasets / "plans" / "cnn.json"))}
     assert sum(layer.parameters for layer in parse(cnn)) == 4_352_641
-
-
-# ---------------------------------------------------------------- running
 
 
 @pytest.fixture(scope="module")

@@ -53,9 +53,6 @@ def pictures(results):
     return named(sweep_page.pictures_of(results))
 
 
-# ---------------------------------------------------------------- pictures
-
-
 LABELS = {  # picture -> what must be written in it: the axes with their units, and who is who
     "training-time": ["parameters", "time of a batch of 100 rows (ms)", "omp (avx2), 2 threads", "cuda (Large GPU)"],
     "batch-size": ["batch size (rows)", "training time of a row (µs)", "Training 50-50-1"],
@@ -102,9 +99,6 @@ def test_axes_have_numbers_that_can_be_read(pictures):
             assert 0 <= round(min(places)) < round(max(places)) <= 400
 
 
-# ---------------------------------------------------------------- the answer in words
-
-
 def test_the_answer_names_the_size_from_which_the_gpu_is_faster(results):
     assert sweep_page.verdicts(results) == [
         "Dense networks, batches of 100 rows: Some Processor is faster up to 2,601 parameters, "
@@ -120,9 +114,6 @@ def test_the_answer_does_not_hide_exceptions(results):
     slow = [{**row, "batch_ms": 1e6} if row["backend"] == "cuda" else row for row in results]
     assert "is faster than Large GPU up to 120,401 parameters, the largest measured" in sweep_page.verdicts(slow)[0]
     assert "nothing to compare" in sweep_page.verdicts([row for row in results if row["backend"] == "omp"])[0]
-
-
-# ---------------------------------------------------------------- pages
 
 
 def test_the_page_holds_the_figures(results):

@@ -222,9 +222,6 @@ def test_images_and_one_class_are_refused():
         explain(package.Network("30,1", "binary"), np.zeros((2, 30)), np.zeros((2, 30)), exact=True)
 
 
-# ---------------------------------------------------------------- the command
-
-
 def refused(code: int, *arguments) -> str:
     """The last line of stderr of a command that ends with this exit code."""
     result = run(*arguments)

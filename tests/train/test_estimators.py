@@ -64,18 +64,12 @@ def column(name, model, data) -> np.ndarray:
     return np.array([row[name] for row in predictions(model, data)], np.float32)
 
 
-# ---------------------------------------------------------------- scikit-learn's own checks
-
-
 @pytest.mark.parametrize("name", ESTIMATORS)
 def test_the_checks_of_scikit_learn_pass(name):
     estimator = getattr(nn, name)(effort="quick", epochs=40)
     results = check_estimator(estimator, expected_failed_checks=BATCHES_DIFFER, on_skip=None)
     assert len(results) > 50
     assert {result["check_name"] for result in results if result["status"] == "xfail"} <= set(BATCHES_DIFFER)
-
-
-# ---------------------------------------------------------------- the same numbers as the command line
 
 
 @pytest.mark.parametrize("settings, flags, rows", [
@@ -123,9 +117,6 @@ def test_all_kinds_of_frames_give_the_same(fitted, frame, labels):
     assert other.feature_names_in_.tolist() == list(frame.columns)
 
 
-# ---------------------------------------------------------------- effort
-
-
 @pytest.mark.parametrize("given", [{"layers": "auto,8,1"}, {"epochs": 5}, {"activation": "tanh"}])
 def test_quick_effort_gives_way_to_what_is_given(frame, labels, given):
     classifier = nn.NetworkClassifier(effort="quick", **given).fit(frame, labels)
@@ -146,9 +137,6 @@ def test_effort_leaves_out_rows_of_weight_0(frame, labels):
     unweighted = nn.NetworkClassifier(effort="quick").fit(*rows)
     assert np.array_equal(weighted.predict_proba(features), some.predict_proba(features))
     assert not np.array_equal(some.predict_proba(features), unweighted.predict_proba(features))
-
-
-# ---------------------------------------------------------------- what is known after a fit
 
 
 def test_a_fit_says_what_it_found(fitted, frame, labels):
@@ -213,9 +201,6 @@ def test_images_are_rows_of_pixels():
     assert classifier.network_.scaling.kind == "pixel" and classifier.score(x, y) > 0.7
 
 
-# ---------------------------------------------------------------- copies
-
-
 def copies(thing, folder) -> list:
     joblib.dump(thing, folder / "copy")
     return [pickle.loads(pickle.dumps(thing)), copy.deepcopy(thing), copy.copy(thing), joblib.load(folder / "copy")]
@@ -245,9 +230,6 @@ def test_a_copy_of_the_reference_goes_on_with_its_random_numbers():
     for each in (net, other):
         nn.train(each, ds, epochs=2)
     assert np.array_equal(net.vector, other.vector)
-
-
-# ---------------------------------------------------------------- the tools of scikit-learn
 
 
 def test_a_grid_search_finds_the_better_network(frame, labels):
@@ -291,9 +273,6 @@ def test_stacking_and_calibration(frame, labels):
     stacked = StackingClassifier(networks, LogisticRegression(), cv=2).fit(frame, labels)
     calibrated = CalibratedClassifierCV(nn.NetworkClassifier(effort="quick", epochs=10), cv=2).fit(frame, labels)
     assert min(stacked.score(frame, labels), calibrated.score(frame, labels)) > 0.8
-
-
-# ---------------------------------------------------------------- what is refused
 
 
 @pytest.mark.parametrize("settings, told", [
@@ -389,9 +368,6 @@ def test_without_scikit_learn_the_command_is_told_and_importing_nn_needs_neither
     assert told.count('pip install "scikit-learn>=1.6"') == 2
     program = "import nn, sys; assert not {'sklearn', 'numpy'} & set(sys.modules)"
     subprocess.run([sys.executable, "-c", program], check=True)
-
-
-# ---------------------------------------------------------------- data frames in a notebook
 
 
 def test_arrays_are_tables_without_names():

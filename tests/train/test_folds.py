@@ -104,9 +104,6 @@ def test_folds_in_which_other_values_are_rare_come_back_from_a_file(folder):
     assert len(widths) > 1
 
 
-# ---------------------------------------------------------------- threshold and temperature
-
-
 @pytest.mark.parametrize("rule, flags", [
     ("f1", {}), ("fbeta=2", {"validation": "fold", "patience": 2}), ("precision=0.6", {}),
     ("recall=0.9", {"validation": 0.2, "refit": True}), ("cost=1:3", {}),
@@ -194,9 +191,6 @@ def test_what_cannot_be_is_refused_before_training(task, flags, expected):
         nn.train(network(task), data(task), **{"folds": FOLDS, "stop": StopSoon(0), **flags})
 
 
-# ---------------------------------------------------------------- which rows
-
-
 def check_parts(ds, rows, folds):
     """Each row is tested once, and trained on in all other folds."""
     assert np.array_equal(np.sort(np.concatenate([fold.tested for fold in folds])), rows)
@@ -277,9 +271,6 @@ def test_what_is_undefined_in_several_folds_is_told_once(caplog):
     assert told == [
         "set to 0 (denominator 0): precision of d (never predicted); recall of d (not in the data); f1 of d (neither)"
     ]
-
-
-# ---------------------------------------------------------------- the command line
 
 
 @pytest.mark.parametrize("write", [write_two_classes, write_three_classes, write_numbers])

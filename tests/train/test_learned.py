@@ -45,9 +45,6 @@ def warnings_in(caplog):
     return [text for text in caplog.messages if "learned nothing" in text]
 
 
-# ---------------------------------------------------------------- what is told
-
-
 @pytest.mark.parametrize("moves", [True, False])
 @pytest.mark.parametrize("task", OUTPUTS)
 @pytest.mark.parametrize("way", WAYS)
@@ -82,9 +79,6 @@ def test_a_network_that_gives_the_same_for_every_row_has_learned_nothing(task, s
     net.set_parameters(dead)
     result = nn.train(net, ds, learning_rate=0.02)
     assert np.ptp(net.predict(ds.x), axis=0) == pytest.approx(0, abs=1e-4) and result["learned"] is False
-
-
-# ---------------------------------------------------------------- the baseline
 
 
 def loss_of(name, output, y, weights):
@@ -186,9 +180,6 @@ def test_figures_that_are_not_finite_are_undefined():
     undefined = {"learned": None, "baseline": None}
     assert learned.learned([(1.0, baseline)]) == learned.learned([(None, (1.0, 1.0))]) == undefined
     assert learned.learned([(1.0, None)]) == undefined
-
-
-# ---------------------------------------------------------------- the command line
 
 
 @pytest.fixture

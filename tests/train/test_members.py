@@ -50,9 +50,6 @@ def written(folder):
     return kept
 
 
-# ---------------------------------------------------------------- the promise
-
-
 @pytest.mark.parametrize("size, backend", [(2, "seq"), (3, "omp")])
 @pytest.mark.parametrize("way", WAYS)
 def test_ranks_write_and_print_what_one_process_does(mpich, folder, way, size, backend):
@@ -118,8 +115,6 @@ def test_the_ranks_of_one_network_judge_by_numbers_of_its_type(mpich, folder):
     several = json.loads(mpich.train(2, *command, *DISTRIBUTE).stdout)["val_metric"]
     assert several == pytest.approx(alone, rel=1e-4)  # float32
 
-
-# ---------------------------------------------------------------- stops
 
 LONG = [*DATA, *LAYERS, "--networks", 3, "--model", "m.bin", "--checkpoint", "c.ck", "--resume", "auto"]
 
@@ -272,9 +267,6 @@ def test_a_rank_that_fails_ends_all_with_its_line(mpi, folder, method, when):
     assert done.returncode == 1 and time.monotonic() - began < 30
     assert ours(done.stderr) == ["nn: rank 1 of 3: this rank is no more"]
     assert not (folder / "m.bin").exists()
-
-
-# ---------------------------------------------------------------- what is refused
 
 
 @pytest.mark.parametrize("more", [["--networks", 2], ["--folds", 2]])

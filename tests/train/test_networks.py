@@ -44,9 +44,6 @@ def together(task="binary", backend="omp", ds=None, networks=COUNT, **flags):
     return net, result
 
 
-# ---------------------------------------------------------------- the promise
-
-
 @pytest.mark.parametrize(
     ("setting", "task"), [(s, t) for s in SETTINGS for t in LAYERS if (s, t) != ("balanced", "regression")]
 )
@@ -104,9 +101,6 @@ def test_one_network_is_a_single_one(folder):
     assert (folder / "0.bin").read_bytes() == (folder / "1.bin").read_bytes()
 
 
-# ---------------------------------------------------------------- predictions and files
-
-
 @pytest.mark.parametrize("task", LAYERS)
 def test_the_prediction_is_the_weighted_mean_and_has_a_deviation(task):
     net, _ = together(task)
@@ -150,9 +144,6 @@ def test_a_damaged_member_is_refused(change, expected, folder):
     change(tensors, metadata)
     with pytest.raises(DataError, match=expected):
         model_file.save(folder / "damaged.bin", tensors, metadata)
-
-
-# ---------------------------------------------------------------- the run
 
 
 @pytest.mark.parametrize("task", ["binary", "multiclass"])
@@ -269,9 +260,6 @@ def test_members_weights_must_be_positive():
     for weights in ([1, 1], [1, 0, 1], [1, float("nan"), 1]):
         with pytest.raises(ValueError, match="expected as many"):
             net.combine(net.members, weights)
-
-
-# ---------------------------------------------------------------- the command line
 
 
 @pytest.mark.parametrize("write", [write_two_classes, write_three_classes, write_numbers])

@@ -45,9 +45,6 @@ def by_status(result, status):
     return [trial for trial in result["trials"] if trial["status"] == status]
 
 
-# ---------------------------------------------------------------- the promise
-
-
 @pytest.mark.parametrize("task", LAYERS)
 def test_members_are_the_networks_alone_and_the_given_up_the_worst(task):
     net, result = together(task)
@@ -115,9 +112,6 @@ def test_without_validation_rows_a_share_chooses():
     assert nets[0].metadata() == nets[1].metadata() and np.array_equal(vector(nets[0]), vector(nets[1]))
 
 
-# ---------------------------------------------------------------- what decides
-
-
 @pytest.mark.parametrize(("count", "left"), [(64, [32, 16]), (20, [10]), (41, [21, 11]), (19, [10]), (18, []), (2, [])])
 def test_half_are_left_while_enough_can_be_chosen(count, left):
     assert survivors(count) == left
@@ -169,9 +163,6 @@ def test_a_network_may_be_chosen_repeatedly():
     assert counts == [2, 1]
 
 
-# ---------------------------------------------------------------- wrong use
-
-
 def test_an_estimator_tunes_too():
     pytest.importorskip("sklearn")
     rng = np.random.default_rng(0)
@@ -181,9 +172,6 @@ def test_an_estimator_tunes_too():
     estimator = nn.NetworkClassifier(networks=6, vary=vary, validation=0.3, epochs=4, batch_size=16)
     members = estimator.fit(x, y).network_.members
     assert 1 <= len(members) <= 6 and estimator.network_.config["vary"] == vary and estimator.score(x, y) > 0.8
-
-
-# ---------------------------------------------------------------- several classes
 
 
 def test_the_mean_that_is_judged_is_the_prediction_to_the_bit():
@@ -218,9 +206,6 @@ def test_effort_chooses_for_several_classes_what_predicts_best_out_of_fold():
     counts = [chosen.count(number) for number in sorted({*chosen})]
     assert counts == [one["weight"] for one in result["chosen"]] and len({*counts}) > 1
     assert result["out_of_fold"]["log_loss"] == pytest.approx(-value(chosen), rel=1e-6)
-
-
-# ---------------------------------------------------------------- what is undefined
 
 
 @pytest.mark.parametrize("networks", [4, 20])

@@ -40,9 +40,6 @@ class Parameters(Callback):
         self.after.append(self.net.engine.get("parameters"))
 
 
-# ---------------------------------------------------------------- losses that are no numbers
-
-
 @pytest.mark.parametrize(("flags", "name"), [({}, "held-out"), ({"validation": 0.3}, "validation")])
 @pytest.mark.parametrize("networks", [None, 2])
 def test_a_network_whose_loss_on_other_rows_is_no_number_is_refused(flags, name, networks):
@@ -52,9 +49,6 @@ def test_a_network_whose_loss_on_other_rows_is_no_number_is_refused(flags, name,
     ds.x[split.validation if flags else split.holdout] *= np.float32(1e30)
     with pytest.raises(NnError, match=f"^{name} loss is (inf|nan) at epoch 1: try a smaller --learning_rate"):
         trained(ds, scaling="none", networks=networks, **flags)
-
-
-# ---------------------------------------------------------------- the best epoch
 
 
 @pytest.mark.parametrize(("task", "name"), [(task, name) for task in SPEC for name in metrics_of(task)])
@@ -103,9 +97,6 @@ def test_without_validation_rows_nothing_changes():
     assert not {"val_metric", "best_epoch", "monitor", "validation", "refit"} & set(result)
     assert not {"validation", "monitor", "patience", "refit", "split_seed", "class_weight"} & set(net.config)
     assert set(net.history) == {"loss", "val_loss"}
-
-
-# ---------------------------------------------------------------- which rows
 
 
 def test_validation_rows_leave_held_out_rows_as_they_are():
@@ -161,9 +152,6 @@ def test_rare_classes_are_told_in_one_line(caplog):
     ]
 
 
-# ---------------------------------------------------------------- refit
-
-
 @pytest.mark.parametrize("schedule", ["cooldown", "constant"])
 def test_refit_is_a_training_by_hand_on_both(schedule):
     """Of all rows that are not held out, stopped after the best epoch."""
@@ -186,9 +174,6 @@ def test_refit_is_a_training_by_hand_on_both(schedule):
     assert result["val_metric"] == trained(ds, validation=0.3, **flags)[1]["val_metric"]
 
 
-# ---------------------------------------------------------------- resume
-
-
 def test_a_checkpoint_of_other_validation_rows_or_weights_is_refused(folder):
     def trained(**flags):
         nn.train(nn.Network("6,30,1", "binary"), ds, epochs=2, checkpoint="c.ck", resume="auto", **flags)
@@ -201,9 +186,6 @@ def test_a_checkpoint_of_other_validation_rows_or_weights_is_refused(folder):
     ds.weights[5] = 2
     with pytest.raises(UsageError, match="while training on other data"):
         trained(validation=0.3)
-
-
-# ---------------------------------------------------------------- the command line
 
 
 def write(path, rows=300, seed=0, classes=("no", "yes")):

@@ -35,9 +35,6 @@ def of_layers(layers, drawn):
     return {**own, "layers": layers_with(layers, drawn)}
 
 
-# ---------------------------------------------------------------- the promise
-
-
 @pytest.mark.parametrize("task", LAYERS)
 @pytest.mark.parametrize("vary", VARY)
 @pytest.mark.parametrize("backend", ["seq", "omp"])
@@ -123,9 +120,6 @@ def test_members_that_differ_in_dropout_share_an_engine_to_predict():
     assert np.allclose(found, np.mean([member.predict(x) for member in net.members], 0), rtol=1e-6)
 
 
-# ---------------------------------------------------------------- what is drawn
-
-
 def test_a_members_settings_depend_on_its_seed_alone():
     variation = Variation.parse(VARY["all"])
     ten = [variation.draw(SEED + number) for number in range(10)]
@@ -170,9 +164,6 @@ def test_the_ends_of_a_range():
 ])  # fmt: skip
 def test_layers_with_drawn_settings(layers, settings, expected):
     assert layers_with(layers, settings) == expected
-
-
-# ---------------------------------------------------------------- wrong use
 
 
 @pytest.mark.parametrize("vary, expected", [

@@ -53,9 +53,6 @@ def within(event, other):
     return other["ts"] - 1e-6 <= event["ts"] and event["ts"] + event["dur"] <= other["ts"] + other["dur"] + 1e-6
 
 
-# ---------------------------------------------------------------- --trace
-
-
 def test_the_steps_of_a_batch_add_up_to_it(watched):
     batches, steps = events(watched[0], "batch"), events(watched[0], *STEPS)
     assert len(batches) == 20
@@ -122,9 +119,6 @@ def test_a_trace_that_cannot_be_written_is_said_before_training(folder):
     assert result.code == 73 and "no/t.json" in result.err and not (folder / "m.bin").exists()
 
 
-# ---------------------------------------------------------------- --profile
-
-
 def test_the_profile_tells_every_layer(watched):
     profile = watched[1]["profile"]
     assert [layer["layer"] for layer in profile["layers"]] == NAMES
@@ -147,9 +141,6 @@ def test_the_profile_is_a_table(tmp_path):
     assert [row.split()[1] for row in rows[:6]] == NAMES
 
 
-# ---------------------------------------------------------------- --history
-
-
 def test_the_history_has_a_line_an_epoch(watched, tmp_path):
     lines, result = history(watched[0]), watched[1]
     assert [int(line["epoch"]) for line in lines] == [1, 2, 3]
@@ -159,9 +150,6 @@ def test_the_history_has_a_line_an_epoch(watched, tmp_path):
     assert all(float(line["seconds"]) > 0 and float(line["us_per_batch"]) > 0 for line in lines)
     train(tmp_path, "--history", tmp_path / "h.csv", "--holdout", 0)
     assert [line["val_loss"] for line in history(tmp_path)] == ["", "", ""]
-
-
-# ---------------------------------------------------------------- --logdir
 
 
 @pytest.mark.parametrize("more", [[], ["--networks", 2], ["--folds", 2]], ids=str)
