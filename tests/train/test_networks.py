@@ -8,7 +8,7 @@ import re
 import numpy as np
 import pytest
 from support.command_line import run, succeed, write_numbers, write_three_classes, write_two_classes
-from support.packs import BEST, LAYERS, SEED, break_some, check_alone, check_file, data, network, vector
+from support.packs import BEST, LAYERS, SEED, break_some, check_alone, check_file, check_means, data, network, vector
 from support.people import as_csv, people
 
 import nn
@@ -220,13 +220,8 @@ def test_epochs_are_told_once_with_the_mean_losses():
 def test_a_network_that_has_stopped_counts_on_with_its_best_epoch(more):
     """Without it the mean jumps where one stops, though what each of them keeps has not changed."""
     net, result = together(**{**flags_of("patience", "binary"), **more})
-    epochs, best = len(result["loss"]), [member["best_epoch"] for member in result["members"]]
     assert len({len(member.history["loss"]) for member in net.members}) > 1  # one stops before another
-    for name in ("loss", "val_loss", "val_metric"):
-        lists = [member.history[name] for member in net.members]
-        lasting = [own + [own[at - 1]] * (epochs - len(own)) for own, at in zip(lists, best)]
-        assert result[name] == pytest.approx(np.average(lasting, 0, net.member_weights), rel=1e-12)  # one sum or two
-        assert net.history[name] == result[name]
+    check_means(net, result, [member["best_epoch"] for member in result["members"]])
 
 
 def test_means_are_of_those_that_are_there():
