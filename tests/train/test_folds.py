@@ -301,15 +301,6 @@ def test_folds_are_written_and_tested_out_of_fold_where_no_rows_were_held_out(wr
     assert run(*test).code == 65
 
 
-@pytest.mark.parametrize(
-    ("more", "expected"),
-    [(["--model", "x.m"], ".m file"), (["--profile"], "--profile"), (["--networks", 2], "--networks")],
-)
-def test_wrong_use_names_the_flag(more, expected, folder):
-    result = run("--train", "--dataset", write_two_classes(folder / "data.csv", 3000), "--folds", FOLDS, *more)
-    assert result.code == 2 and expected in result.err and "--folds 3" in result.err
-
-
 @pytest.mark.parametrize("more", [[], ["--number_embedding", "pieces3", "--validation", "fold"]])
 def test_rows_that_a_limit_of_the_memory_holds_give_the_same_bytes(more, folder):
     path = folder / "people.csv"

@@ -1,13 +1,11 @@
 """--networks: several networks trained together are those trained alone, and predict together."""
 
-import csv
-import io
 import json
 import re
 
 import numpy as np
 import pytest
-from support.command_line import run, succeed, write_numbers, write_three_classes, write_two_classes
+from support.command_line import predictions, run, succeed, write_numbers, write_three_classes, write_two_classes
 from support.packs import BEST, LAYERS, SEED, break_some, check_alone, check_file, check_means, data, network, vector
 from support.people import as_csv, people
 
@@ -27,15 +25,16 @@ COUNT = 3
 SETTINGS = {
     "holdout": {"epochs": 3},
     "sgd": {"epochs": 2, "optimizer": "sgd", "momentum": 0.9, "holdout": 0.0, "scaling": "none"},
-    "patience": {"epochs": 30, "validation": 0.3, "patience": 2, "monitor": "{best}", "learning_rate": 0.05},
+    "patience": {"epochs": 30, "validation": 0.3, "patience": 2, "monitor": BEST, "learning_rate": 0.05},
     "refit": {"epochs": 5, "validation": 0.3, "refit": True, "learning_rate": 0.05},
     "balanced": {"epochs": 2, "class_weight": "balanced", "batch_number": 7},
+    "file": {"epochs": 4, "validation": data("binary", 90), "patience": 1, "learning_rate": 0.1},
 }
+NOT_OF = {("balanced", "regression"), ("file", "multiclass"), ("file", "regression")}
 
 
 def flags_of(setting, task):
-    flags = dict(SETTINGS[setting])
-    return {**flags, "monitor": BEST[task]} if "monitor" in flags else flags
+    return {name: value[task] if value is BEST else value for name, value in SETTINGS[setting].items()}
 
 
 def together(task="binary", backend="omp", ds=None, networks=COUNT, **flags):
@@ -44,9 +43,7 @@ def together(task="binary", backend="omp", ds=None, networks=COUNT, **flags):
     return net, result
 
 
-@pytest.mark.parametrize(
-    ("setting", "task"), [(s, t) for s in SETTINGS for t in LAYERS if (s, t) != ("balanced", "regression")]
-)
+@pytest.mark.parametrize("setting, task", [(s, t) for s in SETTINGS for t in LAYERS if (s, t) not in NOT_OF])
 @pytest.mark.parametrize("backend", ["seq", "omp"])
 def test_each_member_is_the_network_alone(setting, task, backend):
     flags, ds = flags_of(setting, task), data(task)
@@ -60,11 +57,6 @@ def test_each_member_is_the_network_alone(setting, task, backend):
 def test_members_that_take_turns_are_the_networks_alone(monkeypatch):
     monkeypatch.setattr("nn.backends.cpu.CpuPack", Turns)
     flags = flags_of("patience", "binary")
-    check_alone("binary", *together(**flags), **flags)
-
-
-def test_a_validation_file_judges_all_members():
-    flags = {"epochs": 4, "validation": data("binary", 90), "patience": 1, "learning_rate": 0.1}
     check_alone("binary", *together(**flags), **flags)
 
 
@@ -94,19 +86,16 @@ def test_members_on_a_mixed_table_share_its_encoding(flags, backend, folder):
 
 def test_one_network_is_a_single_one(folder):
     for number, flags in enumerate([{}, {"networks": 1}]):
-        net, result = network("binary"), None
-        result = nn.train(net, data("binary"), epochs=2, **flags)
+        net = network("binary")
+        assert "networks" not in nn.train(net, data("binary"), epochs=2, **flags) and net.members == [net]
         net.export(folder / f"{number}.bin")
-        assert net.members == [net] and "networks" not in result
     assert (folder / "0.bin").read_bytes() == (folder / "1.bin").read_bytes()
 
 
 @pytest.mark.parametrize("task", LAYERS)
 def test_the_prediction_is_the_weighted_mean_and_has_a_deviation(task):
-    net, _ = together(task)
-    weights = [1.0, 3.0, 2.0]
+    (net, _), x, weights = together(task), data(task).x, [1.0, 3.0, 2.0]
     net.combine(net.members, weights)
-    x = data(task).x
     each = np.stack([member.predict(x) for member in net.members]).astype(np.float64)
     mean = np.average(each, axis=0, weights=weights)
     assert np.allclose(net.predict(x), mean, rtol=1e-6, atol=1e-7)
@@ -169,8 +158,7 @@ def test_threshold_and_temperature_are_found_for_all_together_before_the_refit(t
 
 def test_a_network_that_fails_in_its_refit_decides_nothing(monkeypatch):
     """It is no member of the model."""
-    flags = {"validation": 0.3, "epochs": 4, "learning_rate": 0.03, "threshold": "f1"}
-    usual = Member._begin_refit
+    flags, usual = {"validation": 0.3, "epochs": 4, "learning_rate": 0.03}, Member._begin_refit
 
     def fails(self):
         usual(self)
@@ -178,9 +166,9 @@ def test_a_network_that_fails_in_its_refit_decides_nothing(monkeypatch):
             raise NotFinite("loss is nan")
 
     monkeypatch.setattr(Member, "_begin_refit", fails)
-    net, result = together(refit=True, **flags)
+    net, result = together(refit=True, threshold="f1", **flags)
     monkeypatch.undo()
-    first, _ = together(**{**flags, "threshold": 0.5})
+    first, _ = together(threshold=0.5, **flags)
     ds, rows = data("binary"), nn.ds.split_rows(data("binary"), 0.2, 0.3, SEED).validation
     mean = np.mean([first.members[number].predict(ds.x[rows]) for number in (0, 2)], axis=0)
     assert result["networks"] == 2 and net.threshold == pytest.approx(best_threshold("f1", ds.y[rows], mean[:, 0]))
@@ -202,18 +190,15 @@ def test_a_network_whose_loss_is_no_number_is_left_out(monkeypatch, caplog):
 
 def test_epochs_are_told_once_with_the_mean_losses():
     class Told(Callback):
-        def __init__(self):
-            self.epochs = []
+        epochs = []
 
         def epoch(self, epoch, epochs, loss, val_loss, seconds, us_per_batch):
             self.epochs.append((epoch, loss, val_loss))
             assert seconds >= 0 and us_per_batch >= 0
 
-    told = Told()
-    net, result = together(callback=told, **flags_of("patience", "binary"))
-    assert [epoch for epoch, *_ in told.epochs] == list(range(1, len(result["loss"]) + 1))
-    assert told.epochs[0][1] == result["loss"][0] == np.mean([m.history["loss"][0] for m in net.members])
-    assert [tuple(figures) for figures in zip(result["loss"], result["val_loss"])] == [own[1:] for own in told.epochs]
+    net, result = together(callback=Told(), **flags_of("patience", "binary"))
+    assert Told.epochs == [*zip(range(1, 99), result["loss"], result["val_loss"])]
+    assert result["loss"][0] == np.mean([member.history["loss"][0] for member in net.members])
 
 
 @pytest.mark.parametrize("more", [{}, {"networks": 8, "vary": "batch_number=16..64"}])
@@ -222,10 +207,6 @@ def test_a_network_that_has_stopped_counts_on_with_its_best_epoch(more):
     net, result = together(**{**flags_of("patience", "binary"), **more})
     assert len({len(member.history["loss"]) for member in net.members}) > 1  # one stops before another
     check_means(net, result, [member["best_epoch"] for member in result["members"]])
-
-
-def test_means_are_of_those_that_are_there():
-    assert mean_of([[1, 2, None], [3], [None, 4]]) == [2, 3, None]
 
 
 @pytest.mark.parametrize("options, flags, expected", [
@@ -238,10 +219,9 @@ def test_what_several_networks_cannot_do_is_refused(options, flags, expected):
         nn.train(net, data("binary"), **{"epochs": 1, "networks": COUNT, **flags})
 
 
-@pytest.mark.parametrize(
-    ("flags", "vectors"),
-    [({}, 4), ({"optimizer": "sgd"}, 2), ({"optimizer": "sgd", "momentum": 0.5, "validation": 0.3, "refit": True}, 5)],
-)
+@pytest.mark.parametrize("flags, vectors", [
+    ({}, 4), ({"optimizer": "sgd"}, 2), ({"optimizer": "sgd", "momentum": 0.5, "validation": 0.3, "refit": True}, 5),
+])  # fmt: skip
 def test_too_many_networks_for_the_memory_are_refused_with_those_that_fit(flags, vectors, monkeypatch):
     free = vectors * network("binary").parameter_count * 4 * 7 + 1
     monkeypatch.setattr(ensemble, "available_memory", lambda: free)
@@ -250,11 +230,12 @@ def test_too_many_networks_for_the_memory_are_refused_with_those_that_fit(flags,
     assert together(networks=7, **flags)[1]["networks"] == 7
 
 
-def test_members_weights_must_be_positive():
+def test_members_weights_must_be_positive_and_means_are_of_those_that_are_there():
     net, _ = together()
     for weights in ([1, 1], [1, 0, 1], [1, float("nan"), 1]):
         with pytest.raises(ValueError, match="expected as many"):
             net.combine(net.members, weights)
+    assert mean_of([[1, 2, None], [3], [None, 4]]) == [2, 3, None]
 
 
 @pytest.mark.parametrize("write", [write_two_classes, write_three_classes, write_numbers])
@@ -264,20 +245,17 @@ def test_a_model_of_several_networks_on_the_command_line(write, folder):
     told = succeed(*call).json
     assert told["networks"] == COUNT and [m["seed"] for m in told["members"]] == [0, 1, 2]
     assert {"weight", "settings", "best_epoch"} <= set(told["members"][0]) and len(told["loss"]) == 3
-    net = Network.of_file(model)
-    assert told["parameters"] == COUNT * net.parameter_count
+    net, ds = Network.of_file(model), nn.load(path)
     info = succeed("--info", "--model", model, "--json").json
-    assert len(info["members"]) == COUNT and info["parameters"] == told["parameters"]
+    assert len(info["members"]) == COUNT and info["parameters"] == told["parameters"] == COUNT * net.parameter_count
     assert "3, seeds 0, 1, 2" in succeed("--info", "--model", model).out
-    plain = succeed("--test", "--model", model, "-q", "--json").json
-    figures = succeed("--test", "--model", model, "-v", "--json").json
-    assert "members" not in plain and len(figures["members"]) == COUNT
+    assert "members" not in succeed("--test", "--model", model, "-q", "--json").json
+    assert len(succeed("--test", "--model", model, "-v", "--json").json["members"]) == COUNT
     assert "member" in succeed("--test", "--model", model, "-v").out
-    rows = list(csv.DictReader(io.StringIO(succeed("--predict", "--model", model, "--dataset", path, "-q").out)))
+    rows = predictions(model, path)
     deviations = [name for name in rows[0] if name.startswith("deviation")]
-    assert len(deviations) == net.outputs
-    ds = nn.load(path)
     found = np.array([[float(row[name]) for name in deviations] for row in rows])
+    assert len(deviations) == net.outputs
     assert np.allclose(found, net.deviation(ds.x), rtol=1e-5) and found.max() > 0
 
 
@@ -304,11 +282,17 @@ def test_layers_parameters_and_scaling_are_those_of_all_networks(folder):
     assert "||scaling||2 x normalization; 1 x none||" in page
 
 
-@pytest.mark.parametrize("more", [["--reference"], ["--profile"], ["--trace", "t.json"], ["--model", "x.m"]])
-def test_flags_of_one_network_are_wrong_use(more, folder):
-    path = write_two_classes(folder / "data.csv")
-    result = run("--train", "--dataset", path, "--model", folder / "x.bin", "--networks", 2, "--epochs", 1, *more)
-    assert result.code == 2 and "--networks 2" in result.err and not (folder / "x.bin").exists()
+OF_ONE = {
+    "--networks 2": ["--reference", "--profile", "--trace t.json", "--model x.m"],
+    "--folds 3": ["--model x.m", "--profile", "--networks 2"],
+}
+
+
+@pytest.mark.parametrize("many, flags", [(many, flags) for many, all_flags in OF_ONE.items() for flags in all_flags])
+def test_flags_of_one_network_are_wrong_use(many, flags, two, folder):
+    result = run(*f"--train --dataset two.csv --model x.bin --epochs 1 {many} {flags}".split())
+    named = ".m file" if flags == "--model x.m" else flags.split()[0]
+    assert result.code == 2 and many in result.err and named in result.err and not list(folder.glob("x.*"))
 
 
 def test_rows_are_shared_not_copied(monkeypatch):
