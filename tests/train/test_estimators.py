@@ -238,14 +238,6 @@ def test_a_grid_search_finds_the_better_network(frame, labels):
     assert search.best_params_["learning_rate"] == 0.01
 
 
-@pytest.mark.parametrize("sparse", [False, True])
-def test_a_pipeline_with_a_column_transformer(frame, labels, sparse):
-    numbers = (OneHotEncoder(), ["price"]) if sparse else (StandardScaler(), ["size", "price"])
-    columns = make_column_transformer((OneHotEncoder(), ["kind"]), numbers, sparse_threshold=float(sparse))
-    pipeline = make_pipeline(columns, nn.NetworkClassifier(effort="quick", epochs=20)).fit(frame, labels)
-    assert pipeline.score(frame, labels) > 0.8 and issparse(pipeline[0].transform(frame)) == sparse
-
-
 def test_cross_validation_in_processes_gives_the_scores_of_one_process(frame, labels):
     classifier = clone(nn.NetworkClassifier(effort="quick", epochs=3, threads=1))
     scores = cross_val_score(classifier, frame, labels, cv=2, n_jobs=2)
@@ -268,11 +260,22 @@ def test_a_search_on_a_dask_cluster_finds_what_one_process_finds(frame, labels):
     assert np.array_equal(search.predict_proba(frame), alone.predict_proba(frame))
 
 
-def test_stacking_and_calibration(frame, labels):
-    networks = [(str(seed), nn.NetworkClassifier(effort="quick", epochs=10, random_state=seed)) for seed in range(2)]
-    stacked = StackingClassifier(networks, LogisticRegression(), cv=2).fit(frame, labels)
-    calibrated = CalibratedClassifierCV(nn.NetworkClassifier(effort="quick", epochs=10), cv=2).fit(frame, labels)
-    assert min(stacked.score(frame, labels), calibrated.score(frame, labels)) > 0.8
+QUICK = {"effort": "quick", "epochs": 20}
+DENSE = make_column_transformer((OneHotEncoder(), ["kind"]), (StandardScaler(), ["size", "price"]), sparse_threshold=0)
+SPARSE = make_column_transformer((OneHotEncoder(), ["kind", "price"]), sparse_threshold=1)
+SEVERAL = [(str(seed), nn.NetworkClassifier(**QUICK, random_state=seed)) for seed in range(2)]
+TOOLS = {
+    "dense columns": make_pipeline(DENSE, nn.NetworkClassifier(**QUICK)),
+    "sparse columns": make_pipeline(SPARSE, nn.NetworkClassifier(**QUICK)),
+    "stacking": StackingClassifier(SEVERAL, LogisticRegression(), cv=2),
+    "calibration": CalibratedClassifierCV(nn.NetworkClassifier(**QUICK), cv=2),
+}
+
+
+@pytest.mark.parametrize("tool", TOOLS)
+def test_pipelines_stacking_and_calibration(frame, labels, tool):
+    assert clone(TOOLS[tool]).fit(frame, labels).score(frame, labels) > 0.8
+    assert issparse(SPARSE.fit_transform(frame)) and not issparse(DENSE.fit_transform(frame))
 
 
 @pytest.mark.parametrize("settings, told", [
