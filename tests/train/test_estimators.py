@@ -1,5 +1,6 @@
 """nn.NetworkClassifier and nn.NetworkRegressor as scikit-learn uses them; what notebooks do with data frames."""
 
+import contextlib
 import copy
 import pickle
 import subprocess
@@ -18,7 +19,7 @@ from sklearn.datasets import load_digits, make_classification
 from sklearn.ensemble import StackingClassifier
 from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import roc_auc_score
-from sklearn.model_selection import GridSearchCV, cross_val_score
+from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import OneHotEncoder, StandardScaler
 from sklearn.utils.estimator_checks import check_estimator
@@ -92,12 +93,22 @@ def test_a_fit_gives_the_probabilities_of_the_command_line(frame, labels, folder
         assert classifier.figures_["effort"] == settings.get("effort", "standard")
 
 
-def test_an_exported_estimator_is_a_model_of_the_command_line(fitted, frame, labels, folder):
+def copies(thing, folder) -> list:
+    joblib.dump(thing, folder / "copy")
+    return [pickle.loads(pickle.dumps(thing)), copy.deepcopy(thing), copy.copy(thing), joblib.load(folder / "copy")]
+
+
+def test_copies_an_export_and_what_was_fitted_to_another_kind_of_frame_predict_the_same(fitted, frame, labels, folder):
+    expected, polars = fitted.predict_proba(frame), pl.from_pandas(frame)
+    assert all(np.array_equal(other.predict_proba(frame), expected) for other in copies(fitted, folder))
     fitted.network_.export("m.bin")
     names = ["price", "sold", "when", "kind", "size"]  # in another order
     frame.assign(sold=labels)[names].to_csv("other.csv", index=False)
-    assert np.array_equal(fitted.predict_proba(frame)[:, 1], column("score yes", "m.bin", "other.csv"))
+    assert np.array_equal(expected[:, 1], column("score yes", "m.bin", "other.csv"))
     assert [row["true"] for row in predictions("m.bin", "other.csv")] == labels.tolist()
+    other = clone(fitted).fit(polars, labels.to_list())
+    assert np.array_equal(other.predict_proba(polars), expected)
+    assert other.feature_names_in_.tolist() == list(frame.columns)
 
 
 def test_a_regression_gives_the_values_of_the_command_line(frame, folder):
@@ -110,33 +121,31 @@ def test_a_regression_gives_the_values_of_the_command_line(frame, folder):
     assert np.array_equal(regressor.predict(features).astype(np.float32), values)
 
 
-def test_all_kinds_of_frames_give_the_same(fitted, frame, labels):
-    polars = pl.from_pandas(frame)
-    other = nn.NetworkClassifier(effort="quick", epochs=5, random_state=3).fit(polars, labels.to_list())
-    assert np.array_equal(other.predict_proba(polars), fitted.predict_proba(frame))
-    assert other.feature_names_in_.tolist() == list(frame.columns)
-
-
 @pytest.mark.parametrize("given", [{"layers": "auto,8,1"}, {"epochs": 5}, {"activation": "tanh"}])
 def test_quick_effort_gives_way_to_what_is_given(frame, labels, given):
     classifier = nn.NetworkClassifier(effort="quick", **given).fit(frame, labels)
     assert len(classifier.network_.members) == 1 and "effort" not in classifier.figures_
 
 
-@pytest.mark.parametrize("weights", [np.ones(7), np.arange(20) < 7])
-def test_few_rows_train_one_network(weights):
-    x = np.random.default_rng(1).normal(size=(len(weights), 2))
-    assert len(nn.NetworkRegressor(effort="quick").fit(x, x[:, 0], weights).network_.members) == 1  # the folds are 8
+def test_few_rows_train_one_network_for_enough_steps():
+    x = np.random.default_rng(1).normal(size=(64, 2))
+    for weights in (np.ones(7), np.arange(20) < 7):  # the folds are 8
+        few = x[: len(weights)]
+        assert len(nn.NetworkRegressor(effort="quick").fit(few, few[:, 0], weights).network_.members) == 1
+    assert len(nn.NetworkRegressor(networks=1).fit(x, x[:, 0]).loss_curve_) == 500  # of two batches: 1,000 steps
 
 
 def test_effort_leaves_out_rows_of_weight_0(frame, labels):
     features, weights = frame[["size", "price"]].fillna(0.0), np.repeat([1.0, 0.0, 2.0], 100)
-    weighted = nn.NetworkClassifier(effort="quick").fit(features, labels, sample_weight=weights)
-    rows, own = (features[weights > 0], labels[weights > 0]), weights[weights > 0]
-    some = nn.NetworkClassifier(effort="quick").fit(*rows, sample_weight=own)
-    unweighted = nn.NetworkClassifier(effort="quick").fit(*rows)
-    assert np.array_equal(weighted.predict_proba(features), some.predict_proba(features))
-    assert not np.array_equal(some.predict_proba(features), unweighted.predict_proba(features))
+    some = weights > 0
+
+    def scores(x, y, weights):
+        fitted = nn.NetworkClassifier(effort="quick").fit(x, y, sample_weight=weights)
+        return fitted.predict_proba(features)
+
+    of_some = scores(features[some], labels[some], weights[some])
+    assert np.array_equal(scores(features, labels, weights), of_some)
+    assert not np.array_equal(of_some, scores(features[some], labels[some], None))
 
 
 def test_a_fit_says_what_it_found(fitted, frame, labels):
@@ -170,8 +179,7 @@ def test_weights_of_classes_and_rows_count(frame, labels):
 
 
 def test_gaps_that_training_did_not_have_become_the_median():
-    rng = np.random.default_rng(1)
-    x = rng.normal(size=(101, 3))
+    x = np.random.default_rng(1).normal(size=(101, 3))
     regressor = nn.NetworkRegressor(effort="quick", epochs=2).fit(x, x[:, 0])
     gap, filled = x[:5].copy(), x[:5].copy()
     gap[2, 1], filled[2, 1] = np.nan, np.median(x[:, 1].astype(np.float32))
@@ -190,24 +198,10 @@ def test_rows_that_overflow_when_scaled_are_refused(gaps):
             predict(x)
 
 
-def test_small_data_are_trained_on_for_enough_steps():
-    x = np.random.default_rng(1).normal(size=(64, 2))
-    assert len(nn.NetworkRegressor(networks=1).fit(x, x[:, 0]).loss_curve_) == 500  # of two batches: 1,000 steps
-
-
 def test_images_are_rows_of_pixels():
     x, y = load_digits(return_X_y=True)
     classifier = nn.NetworkClassifier("1x8x8,conv4,maxpool2,10", epochs=3, learning_rate=0.01).fit(x, y)
     assert classifier.network_.scaling.kind == "pixel" and classifier.score(x, y) > 0.7
-
-
-def copies(thing, folder) -> list:
-    joblib.dump(thing, folder / "copy")
-    return [pickle.loads(pickle.dumps(thing)), copy.deepcopy(thing), copy.copy(thing), joblib.load(folder / "copy")]
-
-
-def test_copies_predict_the_same(fitted, frame, folder):
-    assert all(np.array_equal(c.predict_proba(frame), fitted.predict_proba(frame)) for c in copies(fitted, folder))
 
 
 @pytest.mark.parametrize("networks", [1, 3])
@@ -224,40 +218,30 @@ def test_copies_of_a_network_are_its_model_file(networks, folder):
 
 def test_a_copy_of_the_reference_goes_on_with_its_random_numbers():
     numbers = (np.random.default_rng(2).normal(size=(80, 3)) > 0).astype(float)
-    ds = nn.load(numbers, task="binary", dtype="float64", plain=True)
-    net = nn.Network("2,3,1", "binary", reference=True)
+    ds, net = (
+        nn.load(numbers, task="binary", dtype="float64", plain=True),
+        nn.Network("2,3,1", "binary", reference=True),
+    )
     other = copy.deepcopy(net)
-    for each in (net, other):
-        nn.train(each, ds, epochs=2)
+    nn.train(net, ds, epochs=2), nn.train(other, ds, epochs=2)
     assert np.array_equal(net.vector, other.vector)
 
 
-def test_a_grid_search_finds_the_better_network(frame, labels):
+@pytest.mark.parametrize("backend", ["loky", "dask"])
+def test_a_grid_search_in_processes_finds_what_one_process_finds(frame, labels, backend):
     grid = {"layers": ["auto,8,1", "auto,20,1"], "learning_rate": [0.01, 0.0001]}
-    search = GridSearchCV(nn.NetworkClassifier(effort="quick", epochs=10), grid, cv=2).fit(frame, labels)
-    assert search.best_params_["learning_rate"] == 0.01
-
-
-def test_cross_validation_in_processes_gives_the_scores_of_one_process(frame, labels):
-    classifier = clone(nn.NetworkClassifier(effort="quick", epochs=3, threads=1))
-    scores = cross_val_score(classifier, frame, labels, cv=2, n_jobs=2)
-    assert np.array_equal(scores, cross_val_score(classifier, frame, labels, cv=2))
-
-
-def test_a_search_on_a_dask_cluster_finds_what_one_process_finds(frame, labels):
-    distributed = pytest.importorskip("distributed", reason="distributed is not installed")
-    grid = {"learning_rate": [0.01, 0.0001]}
-    search = GridSearchCV(nn.NetworkClassifier(effort="quick", epochs=3, threads=1), grid, cv=2)
-    alone = clone(search).fit(frame, labels)
-    here = {"host": "127.0.0.1", "dashboard_address": None}
-    with (
-        distributed.LocalCluster(n_workers=2, threads_per_worker=1, **here) as cluster,
-        distributed.Client(cluster),
-        joblib.parallel_backend("dask"),
-    ):
-        search.set_params(n_jobs=-1).fit(frame, labels)
-    assert search.cv_results_["mean_test_score"].tolist() == alone.cv_results_["mean_test_score"].tolist()
-    assert np.array_equal(search.predict_proba(frame), alone.predict_proba(frame))
+    search = GridSearchCV(nn.NetworkClassifier(effort="quick", epochs=10, threads=1), grid, cv=2)
+    with contextlib.ExitStack() as inside:
+        if backend == "dask":
+            distributed = pytest.importorskip("distributed", reason="distributed is not installed")
+            here = {"host": "127.0.0.1", "dashboard_address": None, "n_workers": 2, "threads_per_worker": 1}
+            inside.enter_context(distributed.Client(inside.enter_context(distributed.LocalCluster(**here))))
+        inside.enter_context(joblib.parallel_backend(backend, n_jobs=2))
+        several = clone(search).set_params(n_jobs=2).fit(frame, labels)
+    alone = search.fit(frame, labels)
+    assert alone.best_params_["learning_rate"] == 0.01
+    assert several.cv_results_["mean_test_score"].tolist() == alone.cv_results_["mean_test_score"].tolist()
+    assert np.array_equal(several.predict_proba(frame), alone.predict_proba(frame))
 
 
 QUICK = {"effort": "quick", "epochs": 20}
