@@ -102,7 +102,7 @@ def test_the_ranks_of_one_network_judge_by_numbers_of_its_type(mpich, folder):
 LONG = [*DATA, *LAYERS, "--networks", 3, "--model", "m.bin", "--checkpoint", "c.ck", "--resume", "auto"]
 
 
-@pytest.mark.parametrize("signum, code", [(signal.SIGTERM, 75), (signal.SIGINT, 130)], ids=lambda value: str(value))
+@pytest.mark.parametrize("signum, code", [(signal.SIGTERM, 75), (signal.SIGINT, 130)], ids=str)
 def test_a_signal_to_one_rank_stops_all_with_the_state_saved(mpi, folder, signum, code):
     with running(mpi, 2, *LONG, "--epochs", 100_000, *DISTRIBUTE) as launcher:
         os.kill(rank_process(launcher, mpi, 1), signum)
@@ -112,8 +112,7 @@ def test_a_signal_to_one_rank_stops_all_with_the_state_saved(mpi, folder, signum
         f"nn: stopped by {signal.Signals(signum).name}: the state is saved in c.ck, "
         "continue with --resume auto, m.bin was not written"
     ]
-    members = position("c.ck")["members"]
-    assert len(members) == 3 and all(member["step"] > 0 for member in members)
+    assert [member["step"] > 0 for member in position("c.ck")["members"]] == [True] * 3
 
 
 STOPPED = (
@@ -153,27 +152,35 @@ def test_ranks_that_are_stopped_after_every_batch_end_in_the_same_bytes(mpi, fol
     assert alone.returncode == 0 and (folder / "peace.bin").read_bytes() == ended, alone.stderr
 
 
-ENDS = """
+PATCHED = """
 import os, signal, sys, time, nn.cli
 from nn import cluster
+from nn.train.member import Member
 from nn.train.engines import Engines
+from nn.utils import NnError
 
-compute, calls = Engines.compute, []
-def ends(self, what, asks):
-    calls.append(what)
-    if calls.count("epoch") == 20 and what == "epoch" and cluster.current().rank == RANK:
-        time.sleep(0.5)  # the first checkpoint is written meanwhile
-        os.kill(os.getpid(), signal.SIGNAL)
-    return compute(self, what, asks)
-Engines.compute = ends
+usual, calls = WHERE, []
+def patched(self, *arguments):
+    calls.append([*arguments, ""][0])
+    if cluster.current().rank == RANK and (WHEN):
+        THEN
+    return usual(self, *arguments)
+WHERE = patched
 sys.exit(nn.cli.main(sys.argv[1:]))
 """
 
 
-def ended(mpich, size, signal_name, *command):
+def launch_patched(mpi, size, rank, where, when, then, *command):
+    """Ranks of nn of which one does something else in a method: `then`, when `when`."""
+    program = PATCHED.replace("WHERE", where).replace("RANK", str(rank)).replace("WHEN", when).replace("THEN", then)
+    return mpi.launch(size, sys.executable, "-c", program, *command, *(DISTRIBUTE if size > 1 else []))
+
+
+def ended(mpi, size, signal_name, *command):
     """Ranks of which the last sends itself a signal in the 20th epoch."""
-    program = ENDS.replace("RANK", str(size - 1)).replace("SIGNAL", signal_name)
-    return mpich.launch(size, sys.executable, "-c", program, *command, *(DISTRIBUTE if size > 1 else []))
+    then = f"time.sleep(0.5); os.kill(os.getpid(), signal.{signal_name})"  # the first checkpoint is written meanwhile
+    when = "calls[-1] == 'epoch' and calls.count('epoch') == 20"
+    return launch_patched(mpi, size, size - 1, "Engines.compute", when, then, *command)
 
 
 MORE = [*LONG, "--epochs", 60, "--validation", 0.3, "--patience", 100, "--refit"]
@@ -213,34 +220,15 @@ def test_a_killed_rank_ends_all_and_the_training_goes_on_from_the_checkpoint(mpi
     check_goes_on(mpi, folder, 2, command, expected)
 
 
-FAILS = """
-import sys, nn.cli
-from nn import cluster
-from nn.train.member import Member
-from nn.train.engines import Engines
-from nn.utils import NnError
-
-def failing(usual):
-    def fails(self, *arguments):
-        if cluster.current().rank == 1 and WHEN:
-            raise NnError("this rank is no more")
-        return usual(self, *arguments)
-    return fails
-
-KIND.METHOD = failing(KIND.METHOD)
-sys.exit(nn.cli.main(sys.argv[1:]))
-"""
-
-
-@pytest.mark.parametrize("method, when", [
-    ("Engines.compute", "True"), ("Engines.compute", "arguments[0] == 'loss'"),
+@pytest.mark.parametrize("where, when", [
+    ("Engines.compute", "True"), ("Engines.compute", "calls[-1] == 'loss'"),
     ("Member._begin_refit", "self.net.seed == 2"),
 ])  # fmt: skip
-def test_a_rank_that_fails_ends_all_with_its_line(mpi, folder, method, when):
+def test_a_rank_that_fails_ends_all_with_its_line(mpi, folder, where, when):
     """Others compute meanwhile, and what the networks have learned is asked for at the end of each."""
-    flags = ["--networks", 3, "--model", "m.bin", "--epochs", 3, "--validation", 0.3, "--refit", *DISTRIBUTE]
-    began, program = time.monotonic(), FAILS.replace("KIND.METHOD", method).replace("WHEN", when)
-    done = mpi.launch(3, sys.executable, "-c", program, *DATA, *LAYERS, *flags)
+    command = [*DATA, *LAYERS, "--networks", 3, "--model", "m.bin", "--epochs", 3, "--validation", 0.3, "--refit"]
+    began, then = time.monotonic(), "raise NnError('this rank is no more')"
+    done = launch_patched(mpi, 3, 1, where, when, then, *command)
     assert done.returncode == 1 and time.monotonic() - began < 30
     assert ours(done.stderr) == ["nn: rank 1 of 3: this rank is no more"] and not (folder / "m.bin").exists()
 
