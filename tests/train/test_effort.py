@@ -57,8 +57,7 @@ def test_the_model_is_the_same_for_any_number_of_threads_and_without_a_word(tabl
         nn.Network.load(path)
 
 
-def test_the_figures_are_those_of_test_out_of_fold_and_the_losses_the_means_of_all_members(standard):
-    """They were those of the first candidate."""
+def test_the_figures_are_those_of_test_out_of_fold_also_under_a_limit_on_memory(standard):
     figures, _, path = standard
     told = succeed("--test", "--model", path, "--json").json
     assert told["out_of_fold"] is True and figures["effort"] == "standard" and figures["tried"] == 3
@@ -66,9 +65,9 @@ def test_the_figures_are_those_of_test_out_of_fold_and_the_losses_the_means_of_a
         assert told[name] == pytest.approx(figures["out_of_fold"][name], rel=1e-6)
     folds = succeed("--test", "--model", path, "--json", "-v").json["members"]
     assert len(folds) == 8 and sum(fold["rows"] for fold in folds) == told["rows"]
-    net = nn.Model.load(path).network
-    assert len(figures["chosen"]) > 1 and len({member.spec for member in net.members}) > 1
-    check_means(net, figures, [1 + int(np.argmin(member.history["val_metric"])) for member in net.members])
+    assert told == succeed("--test", "--model", path, "--memory", "1G", "--json").json
+    refused = run("--test", "--model", path, "--memory", "20M")
+    assert refused.code == 2 and "--memory 20M: too little for this network" in refused.err
 
 
 @pytest.mark.parametrize("effort", EFFORTS)
@@ -210,17 +209,18 @@ def test_a_rule_that_cannot_be_is_refused_before_training(folder):
     assert result.code == 2 and "--threshold f1: is for two classes" in result.err and "epoch" not in result.err
 
 
-def test_a_model_keeps_and_tells_what_was_tried_and_what_it_cost(standard, tmp_path):
-    figures, _, path = standard
-    specs = {member["settings"]["layers"] for member in figures["members"]}
-    assert len(specs) > 1
+def test_a_model_keeps_and_tells_what_was_tried_and_what_it_cost_and_the_losses_of_all_members(standard, tmp_path):
+    """They were those of the first candidate."""
+    (figures, _, path), net = standard, nn.Model.load(standard[2]).network
+    specs, tried = {member["settings"]["layers"] for member in figures["members"]}, net.config["candidates"]
+    assert len(figures["chosen"]) > 1 and len(specs) > 1
+    check_means(net, figures, [1 + int(np.argmin(member.history["val_metric"])) for member in net.members])
     told = succeed("--info", "--model", path).out
     header = next(line for line in told.splitlines() if line.startswith("seed  weight"))
     assert {"layers", "batch_number", "number_embedding"} <= {*header.split()} and "threshold" not in header
     succeed("--test", "--model", path, "--report", tmp_path / "page.html")
     page = (tmp_path / "page.html").read_text()
     assert all(spec in told and spec in page for spec in specs)
-    tried = nn.Model.load(path).network.config["candidates"]
     assert [one["weight"] for one in tried if one["weight"]] == [chosen["weight"] for chosen in figures["chosen"]]
     assert len(tried) == figures["tried"] and sum(one["operations"] for one in tried) <= EFFORTS["standard"]
     assert all(0 < one["loss"] < figures["baseline"] for one in tried)
@@ -313,13 +313,6 @@ def test_the_page_of_a_test_and_the_pictures_of_errors_are_of_rows_out_of_fold(f
     assert f"is off by {figures['rmse']:.6g} (95%" in (folder / "page.html").read_text()
     files = " ".join(succeed("--plot", "m.bin", "-o", "pictures", "--json").json["files"])
     assert "errors" in files and "predicted" in files
-
-
-def test_a_limit_on_memory_holds_for_a_test_out_of_fold(standard):
-    figures = succeed("--test", "--model", standard[2], "--memory", "1G", "--json").json
-    assert figures == succeed("--test", "--model", standard[2], "--json").json
-    refused = run("--test", "--model", standard[2], "--memory", "20M")
-    assert refused.code == 2 and "--memory 20M: too little for this network" in refused.err
 
 
 def test_what_another_choice_than_that_of_a_checkpoint_differs_in_is_named(table, folder):

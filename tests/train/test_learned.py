@@ -14,15 +14,11 @@ from nn.train.effort import Effort
 
 OUTPUTS = {"binary": 1, "multiclass": 3, "regression": 2}
 WAYS = {
-    "held out": {},
-    "all rows": {"holdout": 0.0},
-    "validation": {"validation": 0.25},
-    "refit": {"validation": 0.25, "refit": True},
-    "several": {"networks": 3},
-    "folds": {"folds": 3},
+    "held out": {}, "all rows": {"holdout": 0.0}, "validation": {"validation": 0.25},
+    "refit": {"validation": 0.25, "refit": True}, "several": {"networks": 3}, "folds": {"folds": 3},
     "judged by folds": {"folds": 3, "validation": "fold", "patience": 4},
     "chosen": {"networks": 4, "vary": "batch_number=16|32", "validation": 0.25},
-}
+}  # fmt: skip
 
 
 def data(task, rows=240, noise=0.1, seed=0, **more):

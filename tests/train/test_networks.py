@@ -188,25 +188,20 @@ def test_a_network_whose_loss_is_no_number_is_left_out(monkeypatch, caplog):
     assert result["networks"] == 2 and "network 1, seed 6, is left out: loss is nan" in caplog.text
 
 
-def test_epochs_are_told_once_with_the_mean_losses():
-    class Told(Callback):
-        epochs = []
+@pytest.mark.parametrize("more", [{}, {"networks": 8, "vary": "batch_number=16..64"}])
+def test_epochs_are_told_once_with_means_in_which_one_that_has_stopped_counts_on_with_its_best(more):
+    """Without it the mean jumps where one stops, though what each of them keeps has not changed."""
+    epochs = []
 
-        def epoch(self, epoch, epochs, loss, val_loss, seconds, us_per_batch):
-            self.epochs.append((epoch, loss, val_loss))
+    class Told(Callback):
+        def epoch(self, epoch, _, loss, val_loss, seconds, us_per_batch):
+            epochs.append((epoch, loss, val_loss))
             assert seconds >= 0 and us_per_batch >= 0
 
-    net, result = together(callback=Told(), **flags_of("patience", "binary"))
-    assert Told.epochs == [*zip(range(1, 99), result["loss"], result["val_loss"])]
-    assert result["loss"][0] == np.mean([member.history["loss"][0] for member in net.members])
-
-
-@pytest.mark.parametrize("more", [{}, {"networks": 8, "vary": "batch_number=16..64"}])
-def test_a_network_that_has_stopped_counts_on_with_its_best_epoch(more):
-    """Without it the mean jumps where one stops, though what each of them keeps has not changed."""
-    net, result = together(**{**flags_of("patience", "binary"), **more})
+    net, result = together(callback=Told(), **{**flags_of("patience", "binary"), **more})
     assert len({len(member.history["loss"]) for member in net.members}) > 1  # one stops before another
     check_means(net, result, [member["best_epoch"] for member in result["members"]])
+    assert epochs == [*zip(range(1, 99), result["loss"], result["val_loss"])]
 
 
 @pytest.mark.parametrize("options, flags, expected", [
@@ -282,22 +277,18 @@ def test_layers_parameters_and_scaling_are_those_of_all_networks(folder):
     assert "||scaling||2 x normalization; 1 x none||" in page
 
 
-OF_ONE = {
-    "--networks 2": ["--reference", "--profile", "--trace t.json", "--model x.m"],
-    "--folds 3": ["--model x.m", "--profile", "--networks 2"],
-}
-
-
-@pytest.mark.parametrize("many, flags", [(many, flags) for many, all_flags in OF_ONE.items() for flags in all_flags])
-def test_flags_of_one_network_are_wrong_use(many, flags, two, folder):
-    result = run(*f"--train --dataset two.csv --model x.bin --epochs 1 {many} {flags}".split())
-    named = ".m file" if flags == "--model x.m" else flags.split()[0]
-    assert result.code == 2 and many in result.err and named in result.err and not list(folder.glob("x.*"))
+@pytest.mark.parametrize("flags", [
+    "--networks 2 --reference", "--networks 2 --profile", "--networks 2 --trace t.json", "--networks 2 --model x.m",
+    "--folds 3 --model x.m", "--folds 3 --profile", "--folds 3 --networks 2",
+])  # fmt: skip
+def test_flags_of_one_network_are_wrong_use(flags, two, folder):
+    result = run(*f"--train --dataset two.csv --model x.bin --epochs 1 {flags}".split())
+    many, of_one = flags[: flags.index(" --")], flags.split()[2].replace("--model", ".m file")
+    assert result.code == 2 and many in result.err and of_one in result.err and not list(folder.glob("x.*"))
 
 
 def test_rows_are_shared_not_copied(monkeypatch):
-    made = []
-    usual = runs.TrainingRows
+    made, usual = [], runs.TrainingRows
     monkeypatch.setattr(runs, "TrainingRows", lambda *args: made.append(usual(*args)) or made[-1])
     together(networks=20)
     assert len(made) == 1

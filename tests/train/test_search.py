@@ -3,6 +3,7 @@ together do best on rows that they do not know, by a metric that exists."""
 
 import itertools
 import math
+from functools import partial
 
 import numpy as np
 import pytest
@@ -85,15 +86,11 @@ def test_a_network_whose_loss_is_no_number_fails_and_the_others_go_on(monkeypatc
         together()
 
 
-def test_the_choice_is_that_of_the_networks_before_their_refit():
+def test_the_choice_is_that_of_the_networks_before_their_refit_by_a_share_where_there_are_no_validation_rows():
     """The refit trains on the rows that choose."""
-    net, result = together(networks=6)
-    again, refitted = together(networks=6, refit=True)
+    (net, result), (again, refitted) = together(networks=6), together(networks=6, refit=True)
     assert [own["weight"] for own in result["members"]] == [own["weight"] for own in refitted["members"]]
     assert not np.array_equal(vector(net.members[0]), vector(again.members[0]))
-
-
-def test_without_validation_rows_a_share_chooses():
     flags = {"networks": 4, "vary": "learning_rate=1e-3..1e-1", "epochs": 2}
     one, other = network("binary"), network("binary")
     nn.train(one, data(), **flags), nn.train(other, data(), validation=SHARE, **flags)
@@ -118,20 +115,17 @@ def test_half_are_left_while_enough_can_be_chosen_compared_by_shares_of_each_net
 
 @pytest.mark.parametrize("name", ["rmse", "r2"])
 def test_selection_among_ten_against_brute_force(name):
-    rng, monitor = np.random.default_rng(3), Monitor(name)
+    rng, value_of = np.random.default_rng(3), partial(metric, name, "regression")
     truth = rng.normal(size=(60, 1))
     scores = [truth + rng.normal(size=(60, 1)) * rng.uniform(0.5, 2) + rng.normal() for _ in range(10)]
     sign = 1 if METRICS[name].higher_is_better else -1
 
-    def value_of(mean):
-        return metric(name, "regression", truth, mean)
-
     def value(numbers):
-        return sign * value_of(sum(scores[number] for number in numbers) / len(numbers))
+        return sign * value_of(truth, sum(scores[number] for number in numbers) / len(numbers))
 
     alone = max(value([number]) for number in range(10))
     for picks in (1, 2, 3, 5):
-        counts = greedy_selection(scores, picks, monitor, value_of)
+        counts = greedy_selection(scores, picks, Monitor(name), partial(value_of, truth))
         chosen = [number for number, count in enumerate(counts) for _ in range(count)]
         assert chosen == sorted(greedy_by_hand(10, picks, value))
         sizes = (itertools.combinations_with_replacement(range(10), size) for size in range(1, picks + 1))
@@ -140,11 +134,14 @@ def test_selection_among_ten_against_brute_force(name):
         assert value(chosen) - alone >= (best - alone) / 2  # most of what there is to gain
 
 
-def test_a_network_may_be_chosen_repeatedly():
-    truth = np.zeros((1, 1))
+def test_a_network_may_be_chosen_repeatedly_by_means_that_are_the_prediction_to_the_bit():
     scores = [np.array([[1.0]]), np.array([[-2.0]])]
-    counts = greedy_selection(scores, 3, Monitor("rmse"), lambda mean: float(np.abs(mean - truth).max()))
-    assert counts == [2, 1]
+    assert greedy_selection(scores, 3, Monitor("rmse"), lambda mean: float(np.abs(mean).max())) == [2, 1]
+    rng, seen = np.random.default_rng(0), []
+    scores = [rng.random((5, 3), np.float32) for _ in range(3)]
+    greedy_selection(scores, 2, Monitor("loss"), lambda mean: seen.append(mean) or float(len(seen)))
+    expected = [*scores, *(mean_of(scores, [0, number]) for number in range(3))]
+    assert all(mean.dtype == np.float32 and np.array_equal(mean, own) for mean, own in zip(seen, expected, strict=True))
 
 
 def test_an_estimator_tunes_too():
@@ -154,19 +151,6 @@ def test_an_estimator_tunes_too():
     members = estimator.fit(x, x[:, 0] > 0).network_.members
     assert 1 <= len(members) <= 6 and estimator.network_.config["vary"] == vary
     assert estimator.score(x, x[:, 0] > 0) > 0.8
-
-
-def test_the_mean_that_is_judged_is_the_prediction_to_the_bit():
-    rng = np.random.default_rng(0)
-    scores, seen = [rng.random((5, 3), np.float32) for _ in range(3)], []
-
-    def value_of(mean):
-        seen.append(mean)
-        return float(len(seen))
-
-    greedy_selection(scores, 2, Monitor("loss"), value_of)
-    expected = [*scores, *(mean_of(scores, [0, number]) for number in range(3))]
-    assert all(mean.dtype == np.float32 and np.array_equal(mean, own) for mean, own in zip(seen, expected, strict=True))
 
 
 def test_effort_chooses_for_several_classes_what_predicts_best_out_of_fold():

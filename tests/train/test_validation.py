@@ -90,13 +90,19 @@ def test_an_undefined_value_is_never_the_best():
     assert Monitor("loss").best([0.3, 0.1, 0.1]) == 2 and not Monitor("loss").is_over([1.0] * 100)
 
 
-def test_validation_rows_leave_held_out_rows_as_they_are():
+def test_validation_rows_leave_held_out_rows_as_they_are_and_no_group_is_divided():
     ds = data("multiclass")
     alone, both = split_rows(ds, 0.2, 0.0, 5), split_rows(ds, 0.2, 0.25, 5)
     assert np.array_equal(alone.holdout, both.holdout)
     assert np.array_equal(np.sort(np.concatenate(both)), np.arange(ds.rows))
     for training, validation, _ in zip(*map(ds.class_counts, both)):
         assert validation == int(0.25 * (training + validation))
+    ds.groups = np.random.default_rng(1).integers(0, 40, 900)
+    parts = split_rows(ds, 0.2, 0.25, 0)
+    groups = [set(ds.groups[rows].tolist()) for rows in parts]
+    assert all(groups) and sum(map(len, groups)) == len(set.union(*groups))
+    assert len(parts.holdout) == pytest.approx(180, abs=20)
+    assert not np.array_equal(parts.holdout, split_rows(ds, 0.2, 0.25, 1).holdout)
 
 
 def test_the_split_has_a_seed_of_its_own():
@@ -105,15 +111,6 @@ def test_the_split_has_a_seed_of_its_own():
     assert flattened(one.parameters()).tobytes() != flattened(other.parameters()).tobytes()
     same, again = (trained(data(), **flags)[0] for flags in ({"seed": 4}, {"seed": 4, "split_seed": 4}))
     assert flattened(same.parameters()).tobytes() == flattened(again.parameters()).tobytes()
-
-
-def test_a_group_is_never_divided():
-    ds = data(groups=np.random.default_rng(1).integers(0, 40, 900))
-    parts = split_rows(ds, 0.2, 0.25, 0)
-    groups = [set(ds.groups[rows].tolist()) for rows in parts]
-    assert all(groups) and sum(map(len, groups)) == len(set.union(*groups))
-    assert len(parts.holdout) == pytest.approx(180, abs=20)
-    assert not np.array_equal(parts.holdout, split_rows(ds, 0.2, 0.25, 1).holdout)
 
 
 def test_the_last_rows_or_groups_in_time_are_held_out_and_those_before_them_validate():
