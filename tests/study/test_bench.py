@@ -43,15 +43,14 @@ def test_a_name_selects_its_one_case_and_a_beginning_all_of_them():
         select(["solr"])
 
 
-def test_operations_of_a_step_are_forward_and_twice_that_but_for_the_input():
-    forward = 30 * 60 + 60 * 10 + 10
+def test_a_case_has_its_operations_and_each_time_the_same_data_and_a_duration_three_digits():
+    forward = 30 * 60 + 60 * 10 + 10  # backward takes twice that, but for the input
     assert TrainStepCase("", CC, 10, 1).operations == 2 * 10 * (3 * forward - 30 * 60)
-
-
-def test_data_are_the_same_each_time_and_labels_balanced():
     x, y = CC.data(1000, "float32")
-    assert (x == CC.data(1000, "float32")[0]).all() and y.mean() == 0.5
+    assert (x == CC.data(1000, "float32")[0]).all() and y.mean() == 0.5, "labels are balanced"
     assert abs(x.mean()) < 0.02 and abs(x.std() - 1) < 0.02
+    told = [bench.duration(us) for us in (0.8, 12.345, 2486, 999_400, 18.54e6)]
+    assert told == ["0.80 us", "12.3 us", "2.49 ms", "999 ms", "18.5 s"]
 
 
 @pytest.mark.parametrize("backend", ["seq", "omp"])
@@ -82,11 +81,6 @@ def test_the_command_line_prints_one_object_and_refuses_an_unknown_case(quick):
     assert [(r["case"], r["threads"]) for r in result["results"]] == [("cc-b10", 1), ("cc-forward-1", 1)]
     wrong = run("--bench=cc-b11")
     assert wrong.code == 2 and "cc-b11" in wrong.err and len(wrong.err.splitlines()) == 1
-
-
-def test_duration_has_three_digits_and_a_unit():
-    told = [bench.duration(us) for us in (0.8, 12.345, 2486, 999_400, 18.54e6)]
-    assert told == ["0.80 us", "12.3 us", "2.49 ms", "999 ms", "18.5 s"]
 
 
 @pytest.mark.parametrize("name", ["cc-b10", "cc-b10-float64", "cc-b32-adam", "digits", "cnn0", "solar-50"])

@@ -23,7 +23,7 @@ def series():
     return solar.Series(times, values, [f"s{i}" for i in range(5)], places)
 
 
-def test_clouds_are_the_same_for_a_seed_and_look_like_irradiance():
+def test_clouds_are_the_same_for_a_seed_and_look_like_irradiance_of_days_without_nights():
     one, again, other = (solar.clouds(500, seed=seed, step=10).values for seed in (0, 0, 1))
     np.testing.assert_array_equal(one, again)
     assert not np.allclose(one, other)
@@ -31,6 +31,10 @@ def test_clouds_are_the_same_for_a_seed_and_look_like_irradiance():
     assert one.min() > 0 and one.max() < solar.CLEAR_SKY and one.std() > 100  # clouds and clear sky
     near = np.corrcoef(one[:-1].reshape(-1), one[1:].reshape(-1))[0, 1]
     assert near > 0.9  # ten seconds later much is as it was
+    series = solar.clouds(2 * 2880 + 10, step=10)
+    assert series.times[2880] - series.times[2879] == 16 * 3600 + 10
+    # six rows at each evening have no row a minute later
+    assert solar.table(series, horizon=60).rows == len(series.times) - 3 * 6
 
 
 def test_the_wind_carries_the_clouds_to_the_east_and_north():
@@ -47,13 +51,6 @@ def test_the_wind_carries_the_clouds_to_the_east_and_north():
     assert later > 0.5 and later > sooner + 0.3
 
 
-def test_days_have_no_nights():
-    series = solar.clouds(2 * 2880 + 10, step=10)
-    assert series.times[2880] - series.times[2879] == 16 * 3600 + 10
-    # six rows at each evening have no row a minute later
-    assert solar.table(series, horizon=60).rows == len(series.times) - 3 * 6
-
-
 @pytest.mark.parametrize("shipped", [True, False])
 def test_a_series_survives_its_file_and_the_shipped_one_is_what_the_generator_makes(tmp_path, datasets, shipped):
     files = [str((datasets if shipped else tmp_path) / name) for name in ("clouds.csv.gz", "clouds_stations.csv")]
@@ -67,39 +64,29 @@ def test_a_series_survives_its_file_and_the_shipped_one_is_what_the_generator_ma
     assert read.stations == made.stations
 
 
-def test_a_table_has_all_stations_now_and_the_wanted_one_later(series):
+def test_a_table_has_all_stations_now_and_the_wanted_one_later_over_a_gap_where_there_are_rows(series):
     ds = solar.table(series, "s3", horizon=5)
     assert ds.columns == ["s0", "s1", "s2", "s3", "s4"] and ds.targets == ["s3_in_5s"]
     assert ds.rows == 2 * 15  # none across the gap
     np.testing.assert_array_equal(ds.y[:, 0], ds.x[:, 3] + 5)
     np.testing.assert_array_equal(ds.persistence(), ds.x[:, [3]])
-
-
-def test_a_horizon_may_reach_over_a_gap_where_there_are_rows(series):
     ds = solar.table(series, "s0", horizon=15)
     np.testing.assert_array_equal(ds.y[:, 0], ds.x[:, 0] + 15)
     assert ds.rows == 5 + 5 + 5  # seconds 0-4, 15-19 (over the gap) and 30-34
-    with pytest.raises(nn.UsageError, match="--horizon 1000"):
-        solar.table(series, "s0", horizon=1000)
-    with pytest.raises(nn.UsageError, match="no station s9"):
-        solar.table(series, "s9")
+    for station, told in (("s0", "--horizon 1000"), ("s9", "no station s9")):
+        with pytest.raises(nn.UsageError, match=told):
+            solar.table(series, station, horizon=1000)
 
 
-def test_a_map_shows_the_stations_where_they_are(series):
+def test_a_map_shows_the_stations_where_they_are_and_else_means_weighted_by_the_distance(series):
     ds = solar.maps(series, "s1", horizon=5, side=5)
     assert ds.x.shape == (30, 1, 5, 5)
     first = ds.x[0, 0]
     assert (first[2, 2], first[2, 4], first[0, 2], first[2, 0], first[4, 2]) == (0, 1000, 2000, 3000, 4000)
     np.testing.assert_array_equal(ds.persistence()[:, 0], series.values[np.r_[0:15, 20:35], 1])
     np.testing.assert_array_equal(ds.y, solar.table(series, "s1", horizon=5).y)
-
-
-def test_a_pixel_is_the_mean_weighted_by_the_distance(series):
-    """Shepard 1968, by hand for the pixel at (-80, 80) of the 5 x 5 map: weights 1 / distance^2."""
-    values = np.arange(5) * 1000.0
-    weights = 1 / ((series.places - [-80, 80]) ** 2).sum(axis=1)
-    expected = (weights * values).sum() / weights.sum()
-    assert solar.maps(series, "s1", horizon=5, side=5).x[0, 0, 0, 0] == pytest.approx(expected, rel=1e-6)
+    weights = 1 / ((series.places - [-80, 80]) ** 2).sum(axis=1)  # Shepard 1968, for the pixel at (-80, 80)
+    assert first[0, 0] == pytest.approx(np.average(np.arange(5) * 1000.0, weights=weights), rel=1e-6)
 
 
 def test_testing_comes_after_training_and_shares_no_time_with_it():

@@ -64,14 +64,6 @@ def test_mistakes_in_a_plan_are_told_before_anything_runs(folder, change, told):
     assert result.code == 2 and told in result.err and "plan.json" in result.err and not (folder / "r.csv").exists()
 
 
-def test_plans_that_are_not_there_or_no_json(folder):
-    result = run("--sweep", "none.json", "-o", "r.csv")
-    assert result.code == 66 and "check --sweep" in result.err
-    (folder / "bad.json").write_text("{,}")
-    assert run("--sweep", "bad.json", "-o", "r.csv").code == 65
-    assert run("--sweep", write_plan(folder, SMALL)).code == 2  # no -o
-
-
 def test_the_shipped_plans_are_plans(datasets):
     plans = sorted((datasets / "plans").glob("*.json"))
     assert {plan.name for plan in plans} >= {"smoke.json", "topologies.json", "batch_sizes.json", "cnn.json"}
@@ -108,6 +100,9 @@ def swept(tmp_path_factory):
 
 def test_a_line_tells_all_that_was_measured(swept):
     one, two, _, _ = sweep.read_results(swept / "r.csv")
+    own, (data, test_data) = nn.Network("50,5,1", "regression"), sweep.load_data(CLOUDS, swept)
+    nn.train(own, data, epochs=2, batch_number=20, holdout=0)
+    assert one["rmse"] == pytest.approx(nn.test(own, test_data)["rmse"], rel=1e-5), "the error is the test's"
     assert (one["layers"], two["layers"]) == ("50,5:relu,1:linear", "50,5:relu,3:relu,1:linear")
     for row, layers in ((one, "50,5,1"), (two, "50,5,3,1")):
         net = nn.Network(layers, "regression")
@@ -136,13 +131,6 @@ def test_values_that_a_flag_cannot_have_are_lines_that_say_what_it_can(folder):
     sweep_here(write_plan(folder, plan), "r.csv")
     for row, (name, value) in zip(sweep.read_results("r.csv"), [next(iter(part.items())) for part in wrong]):
         assert row["status"].startswith(f"plan: {name}") and "expected" in row["status"] and str(value) in row["status"]
-
-
-def test_the_error_is_the_test_s(swept):
-    data, test_data = sweep.load_data(CLOUDS, swept)
-    net = nn.Network("50,5,1", "regression")
-    nn.train(net, data, epochs=2, batch_number=20, holdout=0)
-    assert sweep.read_results(swept / "r.csv")[0]["rmse"] == pytest.approx(nn.test(net, test_data)["rmse"], rel=1e-5)
 
 
 def test_a_sweep_goes_on_where_it_stopped_and_prints_a_table(folder):
@@ -223,11 +211,18 @@ def test_a_measured_series_is_data_too(folder, shared):
     assert row["status"] == "ok" and row["data"] == "hope_melpitz_1s.csv.gz table" and row["rows"] == 2773
 
 
-def test_other_files_are_no_results_and_those_of_another_version_told_from_them(folder):
-    plan = write_plan(folder, SMALL)
-    before = write_two_classes(folder / "two.csv").read_bytes()
-    for code, path in ((65, "two.csv"), (73, "none/r.csv")):
-        assert run("--sweep", plan, "-o", path).code == code
+def test_other_files_are_no_plans_and_no_results_and_those_of_another_version_are_told_from_them(folder):
+    result = run("--sweep", "none.json", "-o", "r.csv")
+    assert result.code == 66 and "check --sweep" in result.err
+    (folder / "bad.json").write_text("{,}")
+    before, plan = write_two_classes(folder / "two.csv").read_bytes(), write_plan(folder, SMALL)
+    for code, *given in (
+        (65, "bad.json", "-o", "r.csv"),
+        (2, plan),
+        (65, plan, "-o", "two.csv"),
+        (73, plan, "-o", "n/r"),
+    ):
+        assert run("--sweep", *given).code == code, given
     assert (folder / "two.csv").read_bytes() == before
     (folder / "r.csv").write_text(",".join(name for name in sweep.COLUMNS if name != "threads_used") + "\n")
     for result in (run("--sweep", plan, "-o", "r.csv"), run("--plot", "r.csv", "-o", "pictures")):

@@ -99,16 +99,13 @@ def test_axes_have_numbers_that_can_be_read(pictures):
             assert 0 <= round(min(places)) < round(max(places)) <= 400
 
 
-def test_the_answer_names_the_size_from_which_the_gpu_is_faster(results):
+def test_the_answer_names_the_size_from_which_the_gpu_is_faster_and_hides_no_exceptions(results):
     assert sweep_page.verdicts(results) == [
         "Dense networks, batches of 100 rows: Some Processor is faster up to 2,601 parameters, "
         "Large GPU from 83,201 parameters on.",
         "Dense networks, batches of 1000 rows: Large GPU is faster than Some Processor from 2,601 parameters "
         "on, the smallest measured.",
     ]
-
-
-def test_the_answer_does_not_hide_exceptions(results):
     quick = result(*SIZES[-1], ms=0.01)
     assert "(1 larger ones are faster on Some Processor too)" in sweep_page.verdicts([*results, quick])[0]
     slow = [{**row, "batch_ms": 1e6} if row["backend"] == "cuda" else row for row in results]
