@@ -82,8 +82,7 @@ NAMES = {"optimizer": "adam", "activation": "relu", "loss": "bce", "init": "glor
 
 
 @pytest.mark.parametrize("command, words", [
-    ("", ["--train", "--test", "--predict", "--info", "--help"]),
-    ("--dataset two.csv --model two.bin", ["--train"]),
+    ("", ["--train", "--test", "--predict", "--info", "--help"]), ("--dataset two.csv --model two.bin", ["--train"]),
     ("--train --test --dataset two.csv --model new.bin", ["--train and --test"]),
     ("--test --info --predict --model two.bin", ["--test and --predict and --info"]),
     ("--train --dataset two.csv", ["--model"]), ("--train --model new.bin", ["--dataset"]),
@@ -101,8 +100,7 @@ NAMES = {"optimizer": "adam", "activation": "relu", "loss": "bce", "init": "glor
     ("train two.csv new.bin", ["did you mean --model new.bin?"]),
     ("export two.bin new.c", ["did you mean --output new.c?"]),
     ("fit two.csv", ["did you mean nn train?"]), ("help", ["did you mean nn --help?"]), ("train two.csv", ["--model"]),
-    ("sweep -o new.csv", ["--sweep needs PLAN"]),
-    (f"{TRAIN} --lr 3", ["--lr:", "did you mean --learning_rate?"]),
+    ("sweep -o new.csv", ["--sweep needs PLAN"]), (f"{TRAIN} --lr 3", ["--lr:", "did you mean --learning_rate?"]),
     (f"{TRAIN} --random-state 3", ["did you mean --seed?"]), (f"{TRAIN} --epochs", ["--epochs"]),
     ("--train --dataset two.csv --model --json", ["--model", "--json"]),
     (f"{TRAIN} --json=yes", ["--json"]), (f"{TRAIN} --quiet --verbose", ["--quiet", "--verbose"]),
@@ -169,8 +167,7 @@ NOT_WRITTEN = ["missing/new.bin", "two.csv/new.bin", "/proc/new.bin"]
     *((66, f"{mode} --model none.bin", ["none.bin"]) for mode in ON_MODEL),
     *((65, f"{mode} --model {name}.bin", [f"{name}.bin"]) for mode in ON_MODEL for name in MODELS),
     *((65, f"--test --dataset two.csv --model {name}.m", [f"{name}.m"]) for name in TEXT_MODELS),
-    (65, "--info --model sub", ["sub", "folder"]),
-    (65, "--test --dataset named.csv --model two.bin", ["named.csv"]),
+    (65, "--info --model sub", ["sub", "folder"]), (65, "--test --dataset named.csv --model two.bin", ["named.csv"]),
     (65, "--test --dataset wide.csv --model two.bin", ["wide.csv", "4 columns", "expected"]),
     (65, "--predict --dataset wide.csv --model two.bin", ["wide.csv", "4 columns", "expected"]),
     (65, "--test --dataset other.csv --model three.bin", ["other.csv", "row 3", "yellow"]),

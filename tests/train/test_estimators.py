@@ -75,8 +75,7 @@ def test_the_checks_of_scikit_learn_pass(name):
 
 @pytest.mark.parametrize("settings, flags, rows", [
     ({"effort": "quick", "epochs": 5}, ["--networks", 1, "--epochs", 5, "--holdout", 0], 300),
-    ({}, [], 120),
-    ({"learning_rate": 0.01, "epochs": 4, "activation": "tanh"}, None, 120),
+    ({}, [], 120), ({"learning_rate": 0.01, "epochs": 4, "activation": "tanh"}, None, 120),
     ({"effort": "quick", "threshold": "f1", "calibrate": "temperature"}, None, 120),
 ])  # fmt: skip
 def test_a_fit_gives_the_probabilities_of_the_command_line(frame, labels, folder, settings, flags, rows):
@@ -272,8 +271,7 @@ def test_pipelines_stacking_and_calibration(frame, labels, tool):
     ({"effort": "huge"}, "--effort huge: expected quick, standard or best"),
     ({"effort": "best", "networks": 5}, "effort best: networks is not for it"),
     ({"drop": "prize"}, "did you mean price"), ({"class_weight": [1, 2, 3]}, "3 numbers for 2 classes"),
-    (lambda x, y: x, "expected \\(X, y\\)"),
-    (lambda x, y: (x, y.replace("no", "maybe")), "found class 'maybe'"),
+    (lambda x, y: x, "expected \\(X, y\\)"), (lambda x, y: (x, y.replace("no", "maybe")), "found class 'maybe'"),
     (lambda x, y: (x[:5], y), "inconsistent numbers of samples"),
     (lambda x, y: (x.rename(columns={"price": "cost"}), y), "feature names should match"),
 ])  # fmt: skip
