@@ -8,7 +8,7 @@ from functools import partial
 
 import numpy as np
 import pytest
-from support.command_line import run, start, succeed, write_two_classes
+from support.command_line import run, start, succeed
 
 import nn
 from nn.backends.engine import EpochSettings
@@ -19,13 +19,9 @@ NAMES = ["conv3k3", "dropout0.25", "maxpool2", "flatten", "5", "1"]
 STEPS = {"gather", "forward", "loss", "backward", "update", "communication", "end"}
 
 
-def write_images(path):
-    x = np.linspace(-1, 1, 120 * 64, dtype=np.float32).reshape(120, 1, 8, 8)
-    np.savez(path, x=x, y=np.sin(9 * x).mean(axis=(1, 2, 3)))
-
-
 def train(folder, *more):
-    write_images(folder / "x.npz")
+    x = np.linspace(-1, 1, 120 * 64, dtype=np.float32).reshape(120, 1, 8, 8)
+    np.savez(folder / "x.npz", x=x, y=np.sin(9 * x).mean(axis=(1, 2, 3)))
     flags = ["--layers", LAYERS, "--epochs", 3, "--batch_number", 10, "--schedule", "linear", "-q"]
     return succeed("--train", "--dataset", folder / "x.npz", "--model", folder / "m.bin", *flags, *more)
 
@@ -113,13 +109,10 @@ def test_nothing_is_noted_unless_asked_for():
     assert all(step.begin == before.end for before, step in zip(steps, steps[1:], strict=False))
 
 
-def test_a_trace_that_cannot_be_written_is_said_before_training(folder):
-    write_images("x.npz")
-    result = run("--train", "--dataset", "x.npz", "--layers", LAYERS, "--model", "m.bin", "--trace", "no/t.json")
-    assert result.code == 73 and "no/t.json" in result.err and not (folder / "m.bin").exists()
-
-
-def test_the_profile_tells_every_layer(watched):
+def test_the_profile_tells_every_layer_also_in_a_table(watched, tmp_path):
+    header, *rows = train(tmp_path, "--profile").out.splitlines()[1:]
+    assert all(name in header for name in ("forward ms", "backward ms", "share", "GFLOP/s"))
+    assert [row.split()[1] for row in rows[:6]] == NAMES
     profile = watched[1]["profile"]
     assert [layer["layer"] for layer in profile["layers"]] == NAMES
     assert profile["rows"] == 10 and profile["batches"] == 30
@@ -133,12 +126,6 @@ def test_the_profile_tells_every_layer(watched):
     assert first["gflops_backward"] == pytest.approx(2 * 10 * 3 * 36 * 9 / first["backward_ms"] / 1e6)
     assert last["gflops_backward"] == pytest.approx(2 * 2 * 10 * 5 / last["backward_ms"] / 1e6)
     assert profile["layers"][1]["gflops_forward"] is None
-
-
-def test_the_profile_is_a_table(tmp_path):
-    header, *rows = train(tmp_path, "--profile").out.splitlines()[1:]
-    assert all(name in header for name in ("forward ms", "backward ms", "share", "GFLOP/s"))
-    assert [row.split()[1] for row in rows[:6]] == NAMES
 
 
 def test_the_history_has_a_line_an_epoch(watched, tmp_path):
@@ -155,9 +142,7 @@ def test_the_history_has_a_line_an_epoch(watched, tmp_path):
 @pytest.mark.parametrize("more", [[], ["--networks", 2], ["--folds", 2]], ids=str)
 def test_tensorboard_reads_what_was_logged(folder, more):
     pytest.importorskip("tensorboardX", reason="skipped: no tensorboardX (extra `tensorboard`)")
-    accumulator = pytest.importorskip(
-        "tensorboard.backend.event_processing.event_accumulator", reason="skipped: no tensorboard to read with"
-    )
+    accumulator = pytest.importorskip("tensorboard.backend.event_processing.event_accumulator", reason="no tensorboard")
     result = train(folder, "--logdir", "log", "--json", *more).json
     board = accumulator.EventAccumulator("log", size_guidance={"histograms": 0})
     board.Reload()
@@ -178,10 +163,9 @@ def test_tensorboard_reads_what_was_logged(folder, more):
     assert all(node.input == [before.name] for before, node in zip(nodes, nodes[1:], strict=False))
 
 
-def test_a_disk_that_becomes_full_keeps_whole_events_and_the_model(folder):
+def test_a_disk_that_becomes_full_keeps_whole_events_and_the_model(two, folder):
     pytest.importorskip("tensorboardX", reason="skipped: no tensorboardX (extra `tensorboard`)")
     most = 1 << 16
-    write_two_classes(folder / "two.csv")
     given = ["--layers", "2,8,1", "--epochs", 60, "--model", "m.bin", "--logdir", "log", "--quiet"]
     limited = partial(resource.setrlimit, resource.RLIMIT_FSIZE, (most, most))
     process = start("--train", "--dataset", "two.csv", *given, preexec_fn=limited)
@@ -189,16 +173,16 @@ def test_a_disk_that_becomes_full_keeps_whole_events_and_the_model(folder):
     (log,) = (folder / "log").iterdir()
     assert process.returncode == 73
     assert err == f"nn: {log.relative_to(folder)}: cannot write: File too large; m.bin is written\n"
-    assert len(nn.Network.load("m.bin").history["loss"]) == 60
     events, at = log.read_bytes(), 0
-    assert most // 2 < len(events) <= most
+    assert len(nn.Network.load("m.bin").history["loss"]) == 60 and most // 2 < len(events) <= most
     while at < len(events):  # a length of 8 bytes and 4 of its checksum, then the event and 4 of its checksum
         at += 12 + int.from_bytes(events[at : at + 8], "little") + 4
     assert at == len(events)
 
 
-def test_a_missing_package_is_answered_with_what_to_install(folder, monkeypatch):
+def test_a_trace_that_cannot_be_written_and_a_missing_package_are_said_before_training(two, folder, monkeypatch):
     monkeypatch.setitem(sys.modules, "tensorboardX", None)
-    write_two_classes(folder / "two.csv")
-    result = run("--train", "--dataset", "two.csv", "--model", "m.bin", "--logdir", "log")
-    assert result.code == 2 and 'pip install "tensorboardX>=2.6"' in result.err and not (folder / "m.bin").exists()
+    told = {("--trace", "no/t.json"): (73, "no/t.json"), ("--logdir", "log"): (2, 'pip install "tensorboardX>=2.6"')}
+    for flags, (code, words) in told.items():
+        result = run("--train", "--dataset", "two.csv", "--model", "m.bin", *flags)
+        assert result.code == code and words in result.err and not (folder / "m.bin").exists(), flags
