@@ -7,6 +7,7 @@ import numpy as np
 import pandas
 import pytest
 from support.command_line import ONE, predictions, run, succeed, write_numbers, write_three_classes, write_two_classes
+from support.tables import csv_of
 
 import nn
 
@@ -100,16 +101,13 @@ def test_predictions_of_numbers_are_in_their_units(folder):
 @pytest.fixture(params=["one", "several", "effort", "regression", "words"])
 def narrow(request, folder):
     """Train on column `a` of small deviation; return the header and a good row of its features."""
-    rng, words = np.random.default_rng(0), request.param == "words"
-    table = [f"{a / 1000:.6g},{b:.6g}{',red' * words},{'pq'[int(a > 0)]}" for a, b in rng.normal(size=(80, 2))]
-    if request.param == "regression":
-        table = [f"{line[:-1]}{number}.5" for number, line in enumerate(table)]
-    table = [line.replace("red", ("red", "blue")[number % 2]) for number, line in enumerate(table)]
-    header, good = f"a,b{',colour' * words}", f"0.001,1{',red' * words}"
-    (folder / "train.csv").write_text("\n".join([f"{header},y", *table]) + "\n")
+    (a, b), words = np.random.default_rng(0).normal(size=(80, 2)).T, request.param == "words"
+    y = np.arange(80) + 0.5 if request.param == "regression" else np.where(a > 0, "q", "p")
+    columns = {"a": (a / 1000).round(9), "b": b.round(6), **({"colour": ["red", "blue"] * 40} if words else {}), "y": y}
+    (folder / "train.csv").write_text(csv_of(columns, columns.values()))
     flags = {"several": ["--networks", 3], "effort": ["--effort", "quick"]}.get(request.param, ["--networks", 1])
     succeed("--train", "--dataset", "train.csv", "--model", "m.bin", "--epochs", 2, "-q", *flags)
-    return header, good
+    return f"a,b{',colour' * words}", f"0.001,1{',red' * words}"
 
 
 def test_a_row_that_overflows_when_scaled_is_refused_by_predict_test_and_python(narrow, folder, small_blocks):

@@ -114,9 +114,12 @@ def test_truth_of_a_product_is_numpys_and_a_side_that_trains_several_networks_co
     assert once() > 0 and error(gradients, truth(SMALL[-1])) < 1e-5  # float32
 
 
-def test_a_build_against_itself_takes_about_the_same_time(tmp_path, monkeypatch):
+def test_a_build_against_itself_takes_about_the_same_time_and_must_be_a_checkout_with_the_case(tmp_path, monkeypatch):
     """Both checkouts are one with the package under test. The bounds are wide: a round is short and others use the
     machine."""
+    for cases, against, told in (([], tmp_path, "expected tests/bench"), (["solr"], REPOSITORY, "no case solr")):
+        with pytest.raises(UsageError, match=told):
+            measure(cases, against=str(against), threads=1, rounds=1)
     (tmp_path / "tests").symlink_to(REPOSITORY / "tests")
     (tmp_path / "nn").symlink_to(Path(nn.__file__).parent)
     monkeypatch.setattr("tests.bench.compare.ROOT", tmp_path)
@@ -125,9 +128,3 @@ def test_a_build_against_itself_takes_about_the_same_time(tmp_path, monkeypatch)
     mean, _ = result["geometric_means"]["old"]
     assert [r["case"] for r in result["results"]] == names and 0.2 < mean < 5
     assert mean == pytest.approx(np.prod([r["peers"]["old"]["ratio"] for r in result["results"]]) ** 0.25)
-
-
-def test_another_build_must_be_a_checkout_and_a_case_known(tmp_path):
-    for cases, against, told in (([], tmp_path, "expected tests/bench"), (["solr"], REPOSITORY, "no case solr")):
-        with pytest.raises(UsageError, match=told):
-            measure(cases, against=str(against), threads=1, rounds=1)

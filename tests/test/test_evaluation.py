@@ -10,21 +10,13 @@ from nn.test import test as evaluate  # under another name, pytest would collect
 from nn.utils import DataError, NnError, UsageError
 
 
-def test_a_binary_network_is_judged_at_its_own_threshold_or_the_one_given():
-    net = network("binary", column([0.1, 0.4, 0.6, 0.9]), threshold=0.3)
-    ds = dataset("binary", [0, 1, 0, 1])
+def test_a_binary_network_is_judged_on_the_rows_at_its_own_threshold_or_the_one_given():
+    net, ds = network("binary", None, threshold=0.3), dataset("binary", [0, 1, 0, 1])
+    net.predict, ds.x = lambda x: x[:, :1], np.array([[0.1, 9], [0.4, 9], [0.6, 9], [0.9, 9]])
     own, given_ = evaluate(net, ds), evaluate(net, ds, threshold=0.75)
-    assert (own["threshold"], own["tp"], own["fp"]) == (0.3, 2, 1)
-    assert (given_["threshold"], given_["tp"], given_["fp"]) == (0.75, 1, 0)
+    assert (own["threshold"], own["tp"], own["fp"], own["tn"]) == (0.3, 2, 1, 1)
+    assert (given_["threshold"], given_["tp"], given_["fp"], given_["fn"]) == (0.75, 1, 0, 1)
     assert own["roc_auc"] == given_["roc_auc"] == 0.75
-
-
-def test_scores_come_from_the_rows_of_the_data_set():
-    net = network("binary", None)
-    net.predict = lambda x: x[:, :1]
-    ds = dataset("binary", [0, 1, 1])
-    ds.x = np.array([[0.2, 9], [0.8, 9], [0.3, 9]])
-    assert (evaluate(net, ds)["tp"], evaluate(net, ds)["fn"], evaluate(net, ds)["tn"]) == (1, 1, 1)
 
 
 ANIMALS = ["ant", "bee", "cat"]

@@ -49,12 +49,17 @@ def standard(table, tmp_path_factory):
     return *trained(table, folder, "--threads", "1"), folder / "m.bin"
 
 
-def test_the_model_is_the_same_for_any_number_of_threads_and_without_a_word(table, standard, folder):
-    figures, model, path = standard
-    told = succeed("--train", "--dataset", table, "--model", "m.bin", "--threads", 2, "--json").json
-    assert told["chosen"] == figures["chosen"] and (folder / "m.bin").read_bytes() == model
-    with pytest.raises(UsageError, match=r"holds \d+ networks; nn.Model.load reads it"):
-        nn.Network.load(path)
+@pytest.mark.parametrize("flags, fits", [("--threads 2", True), ("--memory 1G", True), ("--memory 80M", False)])
+def test_the_model_is_the_same_for_any_threads_and_under_a_limit_on_memory_or_not_chosen(
+    flags, fits, table, standard, folder
+):
+    """Without a word. In a process of its own: the limit counts what this one has."""
+    told = alone("--train", "--dataset", table, "--model", "m.bin", *flags.split())
+    assert ((folder / "m.bin").read_bytes() == standard[1]) == fits
+    assert ("--memory has no room for several" in told) != fits
+    if fits:
+        with pytest.raises(UsageError, match=r"holds \d+ networks; nn.Model.load reads it"):
+            nn.Network.load("m.bin")
 
 
 def test_the_figures_are_those_of_test_out_of_fold_also_under_a_limit_on_memory(standard):
@@ -125,14 +130,6 @@ def test_the_facts_of_a_model_train_it_again(table, folder, flags):
     (folder / "facts.json").write_text(succeed("--info", "--model", "m.bin", "--json").out)
     succeed("--train", "--model", "again.bin", "--config", "facts.json")
     assert (folder / "again.bin").read_bytes() == (folder / "m.bin").read_bytes()
-
-
-@pytest.mark.parametrize("memory, fits", [("1G", True), ("80M", False)])
-def test_under_a_limit_on_memory_it_chooses_the_same_or_not_at_all(table, standard, folder, memory, fits):
-    """In a process of its own: the limit counts what this one has."""
-    told = alone("--train", "--dataset", table, "--model", "m.bin", "--memory", memory)
-    assert ((folder / "m.bin").read_bytes() == standard[1]) == fits
-    assert ("--memory has no room for several" in told) != fits
 
 
 def test_a_text_model_holds_one_network(two):

@@ -22,14 +22,15 @@ from nn.utils import DataError, NnError, UsageError
 from nn.watch.callbacks import Callback
 
 COUNT = 3
+PATIENCE = {"epochs": 30, "validation": 0.3, "patience": 2, "monitor": BEST, "learning_rate": 0.05}
 SETTINGS = {
     "holdout": {"epochs": 3},
     "sgd": {"epochs": 2, "optimizer": "sgd", "momentum": 0.9, "holdout": 0.0, "scaling": "none"},
-    "patience": {"epochs": 30, "validation": 0.3, "patience": 2, "monitor": BEST, "learning_rate": 0.05},
+    "patience": PATIENCE, "turns": PATIENCE,
     "refit": {"epochs": 5, "validation": 0.3, "refit": True, "learning_rate": 0.05},
     "balanced": {"epochs": 2, "class_weight": "balanced", "batch_number": 7},
     "file": {"epochs": 4, "validation": data("binary", 90), "patience": 1, "learning_rate": 0.1},
-}
+}  # fmt: skip
 NOT_OF = {("balanced", "regression"), ("file", "multiclass"), ("file", "regression")}
 
 
@@ -45,19 +46,15 @@ def together(task="binary", backend="omp", ds=None, networks=COUNT, **flags):
 
 @pytest.mark.parametrize("setting, task", [(s, t) for s in SETTINGS for t in LAYERS if (s, t) not in NOT_OF])
 @pytest.mark.parametrize("backend", ["seq", "omp"])
-def test_each_member_is_the_network_alone(setting, task, backend):
+def test_each_member_is_the_network_alone(setting, task, backend, monkeypatch):
+    if setting == "turns":
+        monkeypatch.setattr("nn.backends.cpu.CpuPack", Turns)
     flags, ds = flags_of(setting, task), data(task)
     net, result = together(task, backend, ds, **flags)
     check_alone(task, net, result, backend, ds, **flags)
     assert result["networks"] == COUNT == len({vector(member).tobytes() for member in net.members})
     if setting == "patience":
         assert len({len(member.history["loss"]) for member in net.members}) > 1  # each stops by itself
-
-
-def test_members_that_take_turns_are_the_networks_alone(monkeypatch):
-    monkeypatch.setattr("nn.backends.cpu.CpuPack", Turns)
-    flags = flags_of("patience", "binary")
-    check_alone("binary", *together(**flags), **flags)
 
 
 @pytest.mark.parametrize("backend", ["seq", "omp"])

@@ -13,20 +13,18 @@ VALID = {"validation": 0.3, "learning_rate": 0.03}
 RULES = {"threshold": "f1", "calibrate": "temperature"}
 VARIED = "learning_rate=1e-4..1e-1,hidden=4|16,optimizer=adam|sgd,number_embedding=linear|pieces4"
 WAYS = {
-    "one": {**VALID, "epochs": 9},
-    "one, patience": {**VALID, "epochs": 12, "patience": 3, "monitor": "pr_auc"},
+    "one": {**VALID, "epochs": 9}, "one, patience": {**VALID, "epochs": 12, "patience": 3, "monitor": "pr_auc"},
     "one, refit": {**VALID, "epochs": 9, "refit": True, "class_weight": "balanced"},
     "some rows": {"rows": np.arange(20, 300), "validation": 0.2, "epochs": 12},
-    "networks": {"networks": 3, "epochs": 5},
+    "networks": {"networks": 3, "epochs": 5}, "folds": {"folds": 3, "epochs": 5},
     "networks, refit": {**VALID, "networks": 3, "epochs": 8, "patience": 2, "refit": True},
     "networks, rules": {**VALID, **RULES, "networks": 3, "epochs": 8, "patience": 2, "refit": True},
-    "folds": {"folds": 3, "epochs": 5},
     "folds, rules": {**RULES, "folds": 3, "epochs": 5},
     "folds, refit": {**VALID, "folds": 3, "epochs": 5, "threshold": "f1", "refit": True},
     "vary": {"validation": 0.3, "networks": 20, "patience": 3, "vary": f"{VARIED},epochs=4..9"},
     "vary, refit": {"validation": 0.3, "networks": 20, "refit": True, "vary": f"{VARIED},epochs=4..9"},
     "vary, given up twice": {"validation": 0.3, "networks": 40, "epochs": 8, "vary": VARIED},
-}
+}  # fmt: skip
 
 
 @pytest.fixture(scope="module")

@@ -198,22 +198,9 @@ def test_varied_networks_on_the_command_line(two):
 
 def test_the_table_shows_the_best_first_and_verbose_all(folder):
     write_two_classes(folder / "data.csv", 120)
-    flags = [
-        "--model",
-        "m.bin",
-        "--epochs",
-        "3",
-        "--validation",
-        "0.3",
-        "--networks",
-        "24",
-        "--split_seed",
-        "0",
-        "--monitor",
-        "roc_auc",
-    ]
+    flags = "--model m.bin --epochs 3 --validation 0.3 --networks 24 --split_seed 0 --monitor roc_auc"
     vary = "learning_rate=1e-3..1e-1,hidden=4|6-3,optimizer=adam|sgd"
-    call = ["--train", "--dataset", "data.csv", *flags, "--vary", vary]
+    call = ["--train", "--dataset", "data.csv", *flags.split(), "--vary", vary]
     told = succeed(*call, "--verbose").out
     lines = told[told.index("24 networks tried\n") :].splitlines()
     assert lines[1].split() == ["weight", "seed", "learning_rate", "hidden", "optimizer", "epochs", "roc_auc"]

@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 from support.distances import relative_distance
+from support.epochs import ended
 from support.networks import KINDS, OUTPUT_ACTIVATIONS, TARGETS, fill, network
 
 from nn.backends.engine import EpochSettings
@@ -27,13 +28,9 @@ def counted(rows=ROWS, most=4):
 
 def after_epoch(net, x, y, weights, how):
     """Return (parameters after an epoch from those of the network, sum of the losses)."""
-    engine = net.engine
-    engine.set("parameters", net.vector)
-    for moment in ("moment1", "moment2"):
-        engine.set(moment, np.zeros(engine.size, engine.dtype))
-    progress = engine.progress()
-    engine.epoch(engine.load(x, y, weights), np.arange(len(x)), how, progress)
-    return engine.get("parameters"), progress.loss
+    net.engine.set("parameters", net.vector)
+    after = ended(net, x, y, how, weights=weights, order=np.arange(len(x)))
+    return after.parameters, after.losses[0]
 
 
 PATHS = ["30,60,10,1", "5,1", "8,1200:tanh,1", "20,300,200,3", "3x12x12,conv16k3p1,maxpool2,4"]

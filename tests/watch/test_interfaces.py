@@ -1,6 +1,7 @@
 """Interfaces are what their implementations have: the same methods with the same parameters."""
 
 import inspect
+import re
 
 import pytest
 
@@ -31,15 +32,9 @@ def parameters(method) -> list[tuple]:
 
 def attributes_set(kind) -> set[str]:
     """Names that a class's methods and those of its bases give to self, and class attributes."""
-    found: set[str] = set()
-    for base in kind.__mro__[:-1]:
-        found |= set(vars(base))
-        if "__init__" in vars(base):
-            for line in inspect.getsource(base.__init__).splitlines():
-                left, equals, _ = line.partition(" = ")
-                if equals:
-                    found |= {word.strip()[5:].split(":")[0] for word in left.split(",") if word.strip()[:5] == "self."}
-    return found
+    bases = kind.__mro__[:-1]
+    begun = "".join(inspect.getsource(base.__init__) for base in bases if "__init__" in vars(base))
+    return {*re.findall(r"\bself\.(\w+)(?=[^=(\n]* = )", begun), *(name for base in bases for name in vars(base))}
 
 
 @pytest.mark.parametrize("interface, kind", [(one, kind) for one, kinds in INTERFACES.items() for kind in kinds])
