@@ -177,15 +177,12 @@ def test_the_ids_of_training_or_any_columns_stand_beside_the_predictions_as_they
         assert [line[-2] for line in lines] == [line[-2] for line in plain], columns
 
 
-def test_a_file_without_ids_in_another_order_can_be_predicted(with_ids, folder):
+def test_a_file_without_ids_in_another_order_can_be_predicted_and_what_is_read_once_keeps_no_columns(with_ids, folder):
     (folder / "new.csv").write_text("b,a\n" + "".join(f"{row.split(',')[4]},{row.split(',')[3]}\n" for row in with_ids))
     head, *lines = beside("new.csv")
     assert head == ["row", "predicted", "score 1"]
     assert [line[-1] for line in lines] == [line[-2] for line in beside("t.csv")[1:]]
     assert beside("new.csv", "--id", "*")[0] == ["row", "b", "a", "predicted", "score 1"]
-
-
-def test_what_is_read_once_keeps_no_columns_and_none_of_another_name(with_ids):
     wrong = run("predict", "m.bin", "-", "--id", "*")
     assert wrong.code == 2 and "--id *: reads the file twice" in wrong.err
     assert "--id colour: no column of this name" in run("predict", "m.bin", "t.csv", "--id", "colour").err

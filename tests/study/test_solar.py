@@ -107,15 +107,11 @@ def test_rows_with_gaps_are_left_out_and_counted(tmp_path, caplog):
     assert "1 of 3 rows" in caplog.text
 
 
-BAD_SERIES = {
-    "time,a\n": "a header, a time column", "time,a\n0,1,2\n": "row 2: 3 columns", "time,a\n1,1\n0,1\n": "do not increase",
-    "time,a\nmorning,1\n": "no row has a time",
-}  # fmt: skip
-
-
 def test_bad_series_and_stations_without_coordinates_are_told_of(tmp_path):
     series, places = tmp_path / "s.csv", tmp_path / "p.csv"
-    for text, told in BAD_SERIES.items():
+    told_of = {"time,a\n": "a header, a time column", "time,a\n0,1,2\n": "row 2: 3 columns"}
+    told_of |= {"time,a\n1,1\n0,1\n": "do not increase", "time,a\nmorning,1\n": "no row has a time"}
+    for text, told in told_of.items():
         series.write_text(text)
         with pytest.raises(nn.DataError, match=told):
             solar.read_series(str(series))
@@ -154,13 +150,12 @@ def test_a_forecast_is_better_than_persistence(folder, datasets):
     figures = succeed("--test", "--dataset", "t_test.csv", "--model", "m.bin", "--json", "-q").json
     assert list(figures) == ["rows", "mse", "mae", "rmse", "r2", "persistence_rmse", "skill"]
     ds = nn.load("t_test.csv")
-    error = ds.persistence() - ds.y
-    assert figures["persistence_rmse"] == pytest.approx(float(np.sqrt(np.mean(error.astype(float) ** 2))))
+    error = (ds.persistence() - ds.y).astype(float)
+    assert figures["persistence_rmse"] == pytest.approx(float(np.sqrt(np.mean(error**2))))
     assert figures["skill"] == pytest.approx(1 - figures["rmse"] / figures["persistence_rmse"])
     assert figures["skill"] > 0.15
     assert "skill" in succeed("--test", "--dataset", "t_test.csv", "--model", "m.bin", "-q").out
-    held_out = succeed("--test", "--model", "m.bin", "--json", "-q").json
-    assert 0 < held_out["skill"] < 1
+    assert 0 < succeed("--test", "--model", "m.bin", "--json", "-q").json["skill"] < 1
 
 
 def test_data_that_is_no_series_has_no_skill(folder):

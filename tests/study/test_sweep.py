@@ -64,22 +64,16 @@ def test_mistakes_in_a_plan_are_told_before_anything_runs(folder, change, told):
     assert result.code == 2 and told in result.err and "plan.json" in result.err and not (folder / "r.csv").exists()
 
 
-def test_the_shipped_plans_are_plans(datasets):
-    plans = sorted((datasets / "plans").glob("*.json"))
-    assert {plan.name for plan in plans} >= {"smoke.json", "topologies.json", "batch_sizes.json", "cnn.json"}
-    for plan in plans:
-        for entry in sweep.read_plan(str(plan)):
-            parse(entry.settings["layers"])
-
-
-def test_the_thesis_s_thirty_topologies(datasets):
-    layers = {e.settings["layers"] for e in sweep.read_plan(str(datasets / "plans" / "topologies.json"))}
+def test_the_shipped_plans_are_plans_and_one_is_the_thesis_s_thirty_topologies(datasets):
+    layers = {}
+    for plan in (datasets / "plans").glob("*.json"):
+        layers[plan.stem] = {entry.settings["layers"] for entry in sweep.read_plan(str(plan))}
+        assert all(map(parse, layers[plan.stem])), plan
+    assert {*layers} >= {"smoke", "topologies", "batch_sizes", "cnn"} and len(layers["topologies"]) == 30
     third = (13, 26, 52, 104, 208, 416, 832, 1664, 3328, 6656)
-    expected = set()
     for i, n in enumerate(50 * 2**k for k in range(10)):
-        expected |= {f"50,{n},1", f"50,{n},{n // 2},1", f"50,{n},{n // 2},{third[i]},1"}
-    assert layers == expected and len(layers) == 30
-    (cnn,) = {e.settings["layers"] for e in sweep.read_plan(str(datasets / "plans" / "cnn.json"))}
+        assert {f"50,{n},1", f"50,{n},{n // 2},1", f"50,{n},{n // 2},{third[i]},1"} <= layers["topologies"]
+    (cnn,) = layers["cnn"]
     assert sum(layer.parameters for layer in parse(cnn)) == 4_352_641
 
 

@@ -2,6 +2,7 @@
 
 import csv
 import itertools
+import re
 from functools import cache
 
 import numpy as np
@@ -203,13 +204,6 @@ def test_images_and_one_class_are_refused():
         explain(package.Network("30,1", "binary"), np.zeros((2, 30)), np.zeros((2, 30)), exact=True)
 
 
-def refused(code: int, *arguments) -> str:
-    """The last line of stderr of a command that ends with this exit code."""
-    result = run(*arguments)
-    assert result.code == code, result.err
-    return result.err.splitlines()[-1]
-
-
 def test_the_command_says_what_matters_in_few_lines_and_writes_contributions(folder):
     write(table())
     succeed("--train", "--dataset", "t.csv", "--model", "m.bin", "--effort", "quick")
@@ -227,11 +221,12 @@ def test_the_command_says_what_matters_in_few_lines_and_writes_contributions(fol
     for row in rows[:5]:
         assert abs(sum(float(row[name]) for name in ["base", *COLUMNS]) - float(row["value"])) < 1e-9
     write([{name: row[name] for name in COLUMNS} for row in table(2)], "new.csv")
-    assert "target" in refused(65, *of_model, "--dataset", "new.csv"), "without the truth there is no importance"
+    refused = run(*of_model, "--dataset", "new.csv")
+    assert refused.code == 65 and "target" in refused.err.splitlines()[-1], "without the truth there is no importance"
     succeed(*of_model, "--dataset", "new.csv", "-o", "why.csv")
     (folder / "t.csv").rename("moved.csv")
-    line = refused(2, *of_model, "--dataset", "moved.csv", "-o", "why.csv")
-    assert "no background rows" in line and "--background" in line
+    refused = run(*of_model, "--dataset", "moved.csv", "-o", "why.csv")
+    assert refused.code == 2 and re.search("no background rows.*--background", refused.err.splitlines()[-1])
     succeed(*of_model, "--dataset", "moved.csv", "--background", "moved.csv", "-o", "why.csv")
 
 

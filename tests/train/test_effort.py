@@ -105,10 +105,9 @@ def test_flags_of_one_training_leave_one_network_and_are_not_for_an_effort(table
     assert "--effort quick" in refused.err and flag[0] in refused.err
 
 
-GIVEN = "--learning_rate 0.0123456789 --epochs 3 --activation tanh --seed 7 --holdout 0.2"
-
-
-@pytest.mark.parametrize("given", ["", GIVEN])
+@pytest.mark.parametrize("given", [
+    "", "--learning_rate 0.0123456789 --epochs 3 --activation tanh --seed 7 --holdout 0.2",
+])  # fmt: skip
 def test_the_flags_that_are_told_and_given_train_the_same_networks(given, table, folder):
     figures, _ = trained(table, folder, *given.split())
     members = iter(nn.Model.load("m.bin").network.members)
@@ -132,11 +131,14 @@ def test_the_facts_of_a_model_train_it_again(table, folder, flags):
     assert (folder / "again.bin").read_bytes() == (folder / "m.bin").read_bytes()
 
 
-def test_a_text_model_holds_one_network(two):
+def test_a_text_model_holds_one_network_and_a_rule_that_cannot_be_is_refused_before_training(two, folder):
     command = ["--train", "--dataset", "two.csv", "--model", "m.m", "--epochs", 1]
     succeed(*command, "--activation", "sigmoid")
     assert nn.Model.load("m.m").network.spec == "2,60:sigmoid,10:sigmoid,1:sigmoid"
     assert run(*command, "--effort", "quick").code == 2
+    write_three_classes(folder / "three.csv")
+    result = run("--train", "--dataset", "three.csv", "--model", "m.bin", "--effort", "quick", "--threshold", "f1")
+    assert result.code == 2 and "--threshold f1: is for two classes" in result.err and "epoch" not in result.err
 
 
 @pytest.mark.parametrize("rows, folds, more", [(7, 0, []), (8, 2, []), (20, 5, []), (60, 3, ["--group", "g"])])
@@ -197,13 +199,6 @@ def test_the_threshold_of_a_rare_class_is_chosen(folder, ones, rare):
     net, asked = (nn.Model.load(path).network for path in ("m.bin", "asked.bin"))
     assert net.threshold == asked.threshold and (net.threshold != 0.5) == rare
     assert net.config["threshold"] == ("f1" if rare else 0.5)
-
-
-def test_a_rule_that_cannot_be_is_refused_before_training(folder):
-    write_three_classes(folder / "three.csv")
-    call = ["--train", "--dataset", "three.csv", "--model", "m.bin", "--effort", "quick", "--threshold", "f1"]
-    result = run(*call)
-    assert result.code == 2 and "--threshold f1: is for two classes" in result.err and "epoch" not in result.err
 
 
 def test_a_model_keeps_and_tells_what_was_tried_and_what_it_cost_and_the_losses_of_all_members(standard, tmp_path):

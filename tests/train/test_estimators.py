@@ -29,11 +29,10 @@ from support.command_line import predictions, succeed
 import nn
 
 ESTIMATORS = ["NetworkClassifier", "NetworkRegressor"]
-BATCHES_DIFFER = {
-    f"check_sample_weight_equivalence_on_{kind}_data": "a row of weight 2 counts as two in its batch; the row twice "
-    "may be in two batches, and the batches hold other rows"
-    for kind in ("dense", "sparse")
-}
+BATCHES_DIFFER = dict.fromkeys(
+    (f"check_sample_weight_equivalence_on_{kind}_data" for kind in ("dense", "sparse")),
+    "a row of weight 2 counts as two in its batch; twice it may be in two batches, and those hold other rows",
+)
 
 
 @pytest.fixture(scope="module")
@@ -41,11 +40,8 @@ def frame() -> pd.DataFrame:
     """A table with numbers, gaps, categories, dates and an id."""
     rng, rows = np.random.default_rng(0), 300
     frame = pd.DataFrame({
-        "size": rng.normal(size=rows).round(4),
-        "id": rng.permutation(rows) + 5,
-        "kind": rng.choice(["x", "y", "z"], rows),
-        "when": pd.date_range("2020-01-01", periods=rows, freq="7h"),
-        "price": rng.normal(size=rows).round(3),
+        "size": rng.normal(size=rows).round(4), "id": rng.permutation(rows) + 5, "kind": rng.choice([*"xyz"], rows),
+        "when": pd.date_range("2020-01-01", periods=rows, freq="7h"), "price": rng.normal(size=rows).round(3),
     })  # fmt: skip
     frame.loc[3, "size"], frame.loc[5, "kind"] = np.nan, None
     return frame

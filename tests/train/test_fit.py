@@ -40,7 +40,7 @@ def test_fit_has_the_bytes_of_the_command_with_a_checkpoint_too(csv, data, setti
 
 
 def test_fit_goes_on_from_a_checkpoint(csv):
-    stop, epochs = nn.StopRequest(), []
+    stop, epochs, asked = nn.StopRequest(), [], {"layers": "auto,8,1", "epochs": 6}
 
     class StopsEarly(nn.Callback):
         def epoch(self, epoch, *_):
@@ -48,9 +48,7 @@ def test_fit_goes_on_from_a_checkpoint(csv):
             if epoch == 3:
                 stop.request(15)
 
-    asked = {"layers": "auto,8,1", "epochs": 6}
-    whole, ds = nn.fit("t.csv", **asked), nn.load("t.csv")
-    saving = {"checkpoint": "c.ck", "callback": StopsEarly()}
+    whole, ds, saving = nn.fit("t.csv", **asked), nn.load("t.csv"), {"checkpoint": "c.ck", "callback": StopsEarly()}
     with pytest.raises(nn.Stopped):
         nn.train(nn.Network.for_data(ds, "auto,8,1"), ds, epochs=6, stop=stop, **saving)
     resumed = nn.fit("t.csv", **asked, resume="auto", **saving)

@@ -171,11 +171,19 @@ def test_a_network_that_fails_in_its_refit_decides_nothing(monkeypatch):
     assert result["networks"] == 2 and net.threshold == pytest.approx(best_threshold("f1", ds.y[rows], mean[:, 0]))
 
 
-def test_a_checkpoint_of_another_number_of_networks_is_refused(folder):
+def test_what_several_networks_cannot_do_is_refused(folder):
     together(checkpoint=folder / "state.nn")
-    for networks in (1, 2):
-        with pytest.raises(UsageError, match=r"--networks: .* was written with 3"):
-            together(checkpoint=folder / "state.nn", resume="auto", networks=networks)
+    other = {"checkpoint": folder / "state.nn", "resume": "auto"}
+    for options, flags, expected in (
+        ({"reference": True, "backend": "seq"}, {}, "--reference trains one network"),
+        ({"seed": 2**32 - 2}, {}, "smaller --seed"),
+        ({}, {"networks": 0}, "a whole number from 1"),
+        ({}, {**other, "networks": 1}, "--networks: .* was written with 3"),
+        ({}, {**other, "networks": 2}, "--networks: .* was written with 3"),
+    ):
+        net = Network("6,1:sigmoid" if options else LAYERS["binary"], "binary", **{"seed": SEED, **options})
+        with pytest.raises(UsageError, match=expected):
+            nn.train(net, data(), **{"epochs": 2, "networks": COUNT, **flags})
 
 
 def test_a_network_whose_loss_is_no_number_is_left_out(monkeypatch, caplog):
@@ -199,16 +207,6 @@ def test_epochs_are_told_once_with_means_in_which_one_that_has_stopped_counts_on
     assert len({len(member.history["loss"]) for member in net.members}) > 1  # one stops before another
     check_means(net, result, [member["best_epoch"] for member in result["members"]])
     assert more or epochs == [*zip(range(1, 99), result["loss"], result["val_loss"])]
-
-
-@pytest.mark.parametrize("options, flags, expected", [
-    ({"reference": True}, {}, "--reference trains one network"),
-    ({"seed": 2**32 - 2}, {}, "smaller --seed"), ({}, {"networks": 0}, "a whole number from 1"),
-])  # fmt: skip
-def test_what_several_networks_cannot_do_is_refused(options, flags, expected):
-    net = Network("6,1:sigmoid", "binary", **{"backend": "seq" if options.get("reference") else "omp", **options})
-    with pytest.raises(UsageError, match=expected):
-        nn.train(net, data("binary"), **{"epochs": 1, "networks": COUNT, **flags})
 
 
 @pytest.mark.parametrize("flags, vectors", [

@@ -46,9 +46,8 @@ def test_credit_card_fraud_with_defaults(shared, tmp_path):
         f1.append(report["f1"])
         pr_auc.append(report["pr_auc"])
     assert statistics.median(seconds) < statistics.median(peer)
-    assert statistics.mean(f1) >= 0.89
-    assert statistics.mean(pr_auc) >= 0.905
-    assert statistics.mean(decided) >= 0.905
+    means = {"f1": statistics.mean(f1), "pr_auc": statistics.mean(pr_auc), "decided": statistics.mean(decided)}
+    assert means["f1"] >= 0.89 and means["pr_auc"] >= 0.905 and means["decided"] >= 0.905, means
 
 
 def test_digits_after_one_epoch(shared, tmp_path):

@@ -184,27 +184,6 @@ def test_a_file_of_validation_rows(folder):
     assert from_python["val_metric"] == result["val_metric"]
 
 
-BAD = {
-    "--patience 3": "--patience 3: needs validation rows; give --validation SHARE or FILE",
-    "--monitor f1": "--monitor f1: needs validation rows",
-    "--refit": "--refit: needs validation rows",
-    "--validation 1.5": "--validation 1.5: expected a share above 0 and below 1, or a file",
-    "--validation none.csv": "none.csv",
-    "--validation fold": "give --folds too",
-    "--validation 0.2 --monitor rmse": "--monitor rmse: does not fit a binary task; choose from loss, ",
-    "--validation 0.001": "--validation 0.001: takes none of the 240 rows",
-    "--validation other.csv": "no column f besides the target",
-    "--validation classes.csv": 'found class "maybe"',
-    "--validation classes.csv --refit": "give --validation SHARE, not classes.csv",
-    "--class_weight 1,2,3": "--class_weight 1,2,3: 3 numbers for 2 classes; give one for each of no, yes",
-    "--class_weight 1,-2": "--class_weight 1,-2: expected none, balanced, or a number",
-    "--class_weight 0,0": "--class_weight 0,0: expected none, balanced, or a number",
-    "--layers 6,5,1 --reference --validation 0.2": "--validation 0.2: --reference has no such thing",
-    "--layers 6,5,1 --reference --class_weight balanced": "--class_weight balanced: --reference",
-    "--layers 6,5,1 --reference --split_seed 2": "--split_seed 2: --reference has no such thing",
-}
-
-
 @pytest.fixture(scope="module")
 def bad_files(tmp_path_factory):
     folder = tmp_path_factory.mktemp("bad")
@@ -214,12 +193,30 @@ def bad_files(tmp_path_factory):
     return folder
 
 
-@pytest.mark.parametrize("flags", BAD)
-def test_what_cannot_be_is_told_in_one_line(flags, bad_files, monkeypatch):
+@pytest.mark.parametrize("flags, words", [
+    ("--patience 3", "--patience 3: needs validation rows; give --validation SHARE or FILE"),
+    ("--monitor f1", "--monitor f1: needs validation rows"),
+    ("--refit", "--refit: needs validation rows"),
+    ("--validation 1.5", "--validation 1.5: expected a share above 0 and below 1, or a file"),
+    ("--validation none.csv", "none.csv"),
+    ("--validation fold", "give --folds too"),
+    ("--validation 0.2 --monitor rmse", "--monitor rmse: does not fit a binary task; choose from loss, "),
+    ("--validation 0.001", "--validation 0.001: takes none of the 240 rows"),
+    ("--validation other.csv", "no column f besides the target"),
+    ("--validation classes.csv", 'found class "maybe"'),
+    ("--validation classes.csv --refit", "give --validation SHARE, not classes.csv"),
+    ("--class_weight 1,2,3", "--class_weight 1,2,3: 3 numbers for 2 classes; give one for each of no, yes"),
+    ("--class_weight 1,-2", "--class_weight 1,-2: expected none, balanced, or a number"),
+    ("--class_weight 0,0", "--class_weight 0,0: expected none, balanced, or a number"),
+    ("--layers 6,5,1 --reference --validation 0.2", "--validation 0.2: --reference has no such thing"),
+    ("--layers 6,5,1 --reference --class_weight balanced", "--class_weight balanced: --reference"),
+    ("--layers 6,5,1 --reference --split_seed 2", "--split_seed 2: --reference has no such thing"),
+])  # fmt: skip
+def test_what_cannot_be_is_told_in_one_line(flags, words, bad_files, monkeypatch):
     monkeypatch.chdir(bad_files)
     data = "numbers.csv" if "--reference" in flags else "t.csv"
     done = run(*ONE, "--dataset", data, "--model", "m.bin", "--epochs", 2, "--quiet", *flags.split())
-    assert done.code not in (0, 1) and BAD[flags] in done.err, done.err
+    assert done.code not in (0, 1) and words in done.err, done.err
     assert len(done.err.splitlines()) == 1 and not (bad_files / "m.bin").exists()
 
 

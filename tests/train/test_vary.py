@@ -151,7 +151,7 @@ def test_layers_with_drawn_settings(layers, settings, expected):
     assert layers_with(layers, settings) == expected
 
 
-WRONG = {
+@pytest.mark.parametrize("vary, expected", {
     "learning_rate": "expected NAME=LOW..HIGH or NAME=A|B", "lerning_rate=1..2": "did you mean learning_rate",
     "seed=1..2": "choose from learning_rate", "learning_rate=0..1": "learning_rate 0: expected a finite number above 0",
     "learning_rate=1e-2..1e-4": "lower bound first", "learning_rate=fast|slow": "learning_rate fast: expected",
@@ -160,14 +160,11 @@ WRONG = {
     "optimizer=adam|lion": "optimizer lion: expected adam or sgd", "epochs=1|2,epochs=3|4": "stands there twice",
     "momentum=0.1|0.9": "momentum: is for --optimizer sgd",
     **{f"{name}=": f"--vary {name}=: expected NAME=LOW" for name in SETTINGS},
-}  # fmt: skip
-
-
-@pytest.mark.parametrize("vary", WRONG)
-def test_a_wrong_spec_is_told_in_a_line(vary):
+}.items())  # fmt: skip
+def test_a_wrong_spec_is_told_in_a_line(vary, expected):
     with pytest.raises(UsageError) as error:
         together(vary)
-    assert str(error.value).startswith("--vary") and WRONG[vary] in str(error.value)
+    assert str(error.value).startswith("--vary") and expected in str(error.value)
 
 
 @pytest.mark.parametrize("flags, expected", [
