@@ -50,9 +50,7 @@ def standard(table, tmp_path_factory):
 
 
 @pytest.mark.parametrize("flags, fits", [("--threads 2", True), ("--memory 1G", True), ("--memory 80M", False)])
-def test_the_model_is_the_same_for_any_threads_and_under_a_limit_on_memory_or_not_chosen(
-    flags, fits, table, standard, folder
-):
+def test_any_threads_and_memory_choose_the_same_model_or_one_network(flags, fits, table, standard, folder):
     """Without a word. In a process of its own: the limit counts what this one has."""
     told = alone("--train", "--dataset", table, "--model", "m.bin", *flags.split())
     assert ((folder / "m.bin").read_bytes() == standard[1]) == fits
@@ -244,21 +242,18 @@ def test_a_file_holds_members_with_and_without_an_encoding(tmp_path):
 @pytest.mark.parametrize("effort, other", [("quick", "standard"), ("standard", "quick")])
 def test_a_stopped_choice_goes_on_to_the_same_model(table, tmp_path, effort, other):
     """Wherever it is stopped, also between two candidates; with any number of files for its state."""
-    ds, state = nn.load(table), tmp_path / "state.nn"
+    ds, given, of_network = nn.load(table), {"epochs": 6, "threshold": "f1"}, {"seed": 3, "backend": "omp"}
 
-    def chosen(effort=effort, stop=None, **saving):
-        given, of_network = {"epochs": 6, "threshold": "f1"}, {"seed": 3, "backend": "omp"}
-        choice = Effort(ds, effort, given, of_network, **saving)
+    def chosen(effort=effort, state=tmp_path / "state.nn", stop=None):
+        choice = Effort(ds, effort, given, of_network, checkpoint=state and Checkpoint(state, resume="auto"))
         return choice.run(lambda net, ds, **settings: nn.train(net, ds, **settings, stop=stop))
 
-    whole, figures = chosen()
-    (ended, result), stops = until_ended(
-        lambda stop: chosen(stop=stop, checkpoint=Checkpoint(state, resume="auto")), 9, 40
-    )
+    whole, figures = chosen(state=None)
+    (ended, result), stops = until_ended(lambda stop: chosen(stop=stop), 9, 40)
     assert stops > 2 and packed(ended) == packed(whole)
     assert result == {**figures, "seconds": result["seconds"], "us_per_batch": result["us_per_batch"]}
     with pytest.raises(UsageError, match="--effort: .* was written with"):
-        chosen(other, checkpoint=Checkpoint(state, resume="auto"))
+        chosen(other)
 
 
 def test_files_beside_the_model_change_nothing(table, standard, folder):

@@ -214,10 +214,8 @@ def test_copies_of_a_network_are_its_model_file(networks, folder):
 
 def test_a_copy_of_the_reference_goes_on_with_its_random_numbers():
     numbers = (np.random.default_rng(2).normal(size=(80, 3)) > 0).astype(float)
-    ds, net = (
-        nn.load(numbers, task="binary", dtype="float64", plain=True),
-        nn.Network("2,3,1", "binary", reference=True),
-    )
+    ds = nn.load(numbers, task="binary", dtype="float64", plain=True)
+    net = nn.Network("2,3,1", "binary", reference=True)
     other = copy.deepcopy(net)
     nn.train(net, ds, epochs=2), nn.train(other, ds, epochs=2)
     assert np.array_equal(net.vector, other.vector)

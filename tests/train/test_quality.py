@@ -52,11 +52,8 @@ def test_credit_card_fraud_with_defaults(shared, tmp_path):
 
 def test_digits_after_one_epoch(shared, tmp_path):
     """The study's network: NumPy reached 0.9101, Keras 0.9485."""
-    layers, images, accuracy = (
-        "1x28x28,conv4k2same:relu,conv4k2same:relu,maxpool4,128:relu,10",
-        shared / "data/mnist",
-        [],
-    )
+    layers = "1x28x28,conv4k2same:relu,conv4k2same:relu,maxpool4,128:relu,10"
+    images, accuracy = shared / "data/mnist", []
     for seed in range(2):
         flags = ["--epochs", 1, "--batch_number", 32, "--holdout", 0, "--model", tmp_path / "m.bin", "--seed", seed]
         trained = figures("--train", "--dataset", images / "train-images-idx3-ubyte.gz", "--layers", layers, *flags)
