@@ -154,20 +154,17 @@ def test_weights_and_times_count_in_what_is_decided_out_of_fold(what):
 
 
 def test_what_is_decided_out_of_fold_is_kept_told_and_used(folder):
-    path, model, written = write_two_classes(folder / "data.csv", 300), folder / "folds.bin", folder / "o.csv"
-    call = ["--train", "--dataset", path, "--folds", FOLDS, "--epochs", 3, "--model", model, "--holdout", 0]
-    call += ["--threshold", "recall=0.9", "--calibrate", "temperature", "-o", written]
-    told = succeed(*call, "-q", "--json").json
-    net = Network.of_file(model)
+    write_two_classes(folder / "data.csv", 300)
+    flags = "--folds 3 --epochs 3 --holdout 0 --threshold recall=0.9 --calibrate temperature --model f.bin -o o.csv"
+    call = ["--train", "--dataset", "data.csv", *flags.split()]
+    told, net = succeed(*call, "-q", "--json").json, Network.of_file("f.bin")
     assert net.threshold == told["threshold"] and net.temperature == told["calibration"]["temperature"]
-    tested = succeed("--test", "--model", model, "--json", "-v").json
+    tested = succeed("--test", "--model", "f.bin", "--json", "-v").json
     assert tested["threshold"] == told["threshold"] and tested["recall"] >= 0.9
-    assert tested["log_loss"] == told["calibration"]["log_loss"][1]
-    assert tested["members"] == told["folds"]
-    rows = list(csv.DictReader(written.open()))
-    scores = [name for name in rows[0] if name.startswith("score")]
-    predicted = {row["predicted"] for row in rows if float(row[scores[0]]) >= net.threshold}
-    assert predicted == {net.classes[1]}
+    assert tested["log_loss"] == told["calibration"]["log_loss"][1] and tested["members"] == told["folds"]
+    rows = list(csv.DictReader((folder / "o.csv").open()))
+    (score,) = (name for name in rows[0] if name.startswith("score"))
+    assert {row["predicted"] for row in rows if float(row[score]) >= net.threshold} == {net.classes[1]}
     shown = succeed(*call)
     assert f"threshold {told['threshold']:.6g}" in shown.out and "temperature" in shown.out
     assert "training rows" not in shown.err
@@ -253,26 +250,23 @@ def test_a_summary_leaves_out_what_is_undefined_and_it_is_told_once(caplog):
 
 @pytest.mark.parametrize("write", [write_two_classes, write_three_classes, write_numbers])
 def test_folds_are_written_and_tested_out_of_fold_where_no_rows_were_held_out(write, folder):
-    path, written, model = write(folder / "data.csv"), folder / "predictions.csv", folder / "folds.bin"
-    call = ["--train", "--dataset", path, "--folds", FOLDS, "--epochs", 2]
-    test = ["--test", "--model", model]
-    told = succeed(*call, "-q", "--json", "-o", written, "--model", model).json
+    path, call = write(folder / "data.csv"), ["--train", "--dataset", "data.csv", "--folds", FOLDS, "--epochs", 2]
+    told = succeed(*call, "-q", "--json", "-o", "o.csv", "--model", "f.bin").json
     assert len(told["folds"]) == FOLDS and set(told["mean"]) == set(told["std"]) and told["networks"] == FOLDS
-    rows = list(csv.reader(written.open()))
-    assert rows[0][:2] == ["row", "fold"] and len(rows) - 1 == sum(f["rows"] for f in told["folds"])
-    assert {row[1] for row in rows[1:]} == set(map(str, range(FOLDS)))
-    net, ds = Network.of_file(model), nn.load(path)
+    rows = list(csv.DictReader((folder / "o.csv").open()))
+    assert [*rows[0]][:2] == ["row", "fold"] and len(rows) == sum(fold["rows"] for fold in told["folds"])
+    assert {row["fold"] for row in rows} == set(map(str, range(FOLDS)))
+    net, ds, test = Network.of_file("f.bin"), nn.load(path), ["--test", "--model", "f.bin"]
     scores = [name for name in rows[0] if name.startswith("score" if net.task != "regression" else "predicted")]
-    found = np.array([[float(row[rows[0].index(name)]) for name in scores] for row in rows[1:]])
+    found = np.array([[float(row[name]) for name in scores] for row in rows])
     assert np.allclose(found, out_of_fold(net, ds)[2], rtol=1e-6)
     assert "out_of_fold" not in succeed(*test, "-q", "--json").json
-    shown = succeed(*call)
-    assert f"{FOLDS} folds" in shown.out and "deviation" in shown.out and "no --model" in shown.out
-    succeed(*call, "--holdout", 0, "--model", model)
+    shown = succeed(*call).out
+    assert f"{FOLDS} folds" in shown and "deviation" in shown and "no --model" in shown
+    succeed(*call, "--holdout", 0, "--model", "f.bin")
     told = succeed(*test, "-v", "--json", "--intervals").json
-    assert told == figures_out_of_fold(Network.of_file(model), ds, intervals=True, each=True)
-    assert told["rows"] == ds.rows and len(told["members"]) == FOLDS
-    assert "out of fold" in succeed(*test).out
+    assert told == figures_out_of_fold(Network.of_file("f.bin"), ds, intervals=True, each=True)
+    assert told["rows"] == ds.rows and len(told["members"]) == FOLDS and "out of fold" in succeed(*test).out
     assert "out_of_fold" not in succeed(*test, "--dataset", path, "-q", "--json").json
     assert succeed(*test, "--json", "--intervals", "--verbose", "--memory", "2G").json == told
     path.write_text(path.read_text() + path.read_text().splitlines()[-1] + "\n")
