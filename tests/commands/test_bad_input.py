@@ -29,6 +29,29 @@ TEXT_MODELS = {
     "short": lambda good: good[: good.rindex(b"\n", 0, -1) + 1],
     "word": lambda good: good.replace(b"60", b"x", 1),
 }
+TRAIN = "--train --dataset two.csv --model new.bin"
+ON_TWO = "--dataset two.csv --model two.bin"
+OF_REFERENCE = ["--backend omp", "--dtype float32", "--optimizer adam", "--activation relu", "--loss bce", "--init he",
+                "--momentum 0.9", "--weight_decay 0.1", "--schedule cosine", "--layers 2,4:relu,1"]  # fmt: skip
+NAMES = {"optimizer": "adam", "activation": "relu", "loss": "bce", "init": "glorot", "schedule": "cosine",
+         "scaling": "pixel", "task": "multiclass", "backend": "omp", "dtype": "float64"}  # fmt: skip
+NO_POSITIVE = ["0", "-1", "nan", "inf", "-inf", "ten", "1e400", "''"]
+TOO_LARGE = "99999999999999999999999"
+WRONG_NUMBERS = {  # flag -> values out of its range
+    "epochs": [*NO_POSITIVE, "2.5", "1e3", TOO_LARGE],
+    "batch_number": [*NO_POSITIVE, TOO_LARGE],
+    "threads": [*NO_POSITIVE, TOO_LARGE],
+    "learning_rate": NO_POSITIVE,
+    "seed": ["-1", "4294967296", "1.5", "x", TOO_LARGE],
+    "holdout": ["-0.1", "1", "nan", "x"],
+    "momentum": ["-0.1", "1", "inf"],
+    "weight_decay": ["-1", "nan", "inf"],
+    "threshold": ["nan", "inf", "half"],
+    "memory": ["0", "-1G", "nan", "inf", "1e400", "10X", "G"],
+}
+MODES = ["--train --model new.bin", "--test --model two.bin", "--predict --model two.bin"]
+ON_MODEL = ["--test --dataset two.csv", "--predict --dataset two.csv", "--info"]
+NOT_WRITTEN = ["missing/new.bin", "two.csv/new.bin", "/proc/new.bin"]
 
 
 @pytest.fixture(scope="module")
@@ -71,14 +94,6 @@ def fails(folder, code: int, *words: str, command: str) -> None:
     assert result.out == "" and contents(folder) == before
     assert all(word in last for word in words), last
     assert code != 2 or not others, result.err
-
-
-TRAIN = "--train --dataset two.csv --model new.bin"
-ON_TWO = "--dataset two.csv --model two.bin"
-OF_REFERENCE = ["--backend omp", "--dtype float32", "--optimizer adam", "--activation relu", "--loss bce", "--init he",
-                "--momentum 0.9", "--weight_decay 0.1", "--schedule cosine", "--layers 2,4:relu,1"]  # fmt: skip
-NAMES = {"optimizer": "adam", "activation": "relu", "loss": "bce", "init": "glorot", "schedule": "cosine",
-         "scaling": "pixel", "task": "multiclass", "backend": "omp", "dtype": "float64"}  # fmt: skip
 
 
 @pytest.mark.parametrize("command, words", [
@@ -124,22 +139,6 @@ def test_wrong_use_is_one_line(folder, command, words):
     fails(folder, 2, *words, command=command)
 
 
-NO_POSITIVE = ["0", "-1", "nan", "inf", "-inf", "ten", "1e400", "''"]
-TOO_LARGE = "99999999999999999999999"
-WRONG_NUMBERS = {  # flag -> values out of its range
-    "epochs": [*NO_POSITIVE, "2.5", "1e3", TOO_LARGE],
-    "batch_number": [*NO_POSITIVE, TOO_LARGE],
-    "threads": [*NO_POSITIVE, TOO_LARGE],
-    "learning_rate": NO_POSITIVE,
-    "seed": ["-1", "4294967296", "1.5", "x", TOO_LARGE],
-    "holdout": ["-0.1", "1", "nan", "x"],
-    "momentum": ["-0.1", "1", "inf"],
-    "weight_decay": ["-1", "nan", "inf"],
-    "threshold": ["nan", "inf", "half"],
-    "memory": ["0", "-1G", "nan", "inf", "1e400", "10X", "G"],
-}
-
-
 @pytest.mark.parametrize("flag", WRONG_NUMBERS)
 def test_numbers_out_of_their_range(folder, flag):
     for value in WRONG_NUMBERS[flag]:
@@ -155,11 +154,6 @@ def test_numbers_out_of_their_range(folder, flag):
 ])  # fmt: skip
 def test_layers_that_do_not_fit(folder, layers, words):
     fails(folder, 2, *words, command=f"{TRAIN} --layers {layers}")
-
-
-MODES = ["--train --model new.bin", "--test --model two.bin", "--predict --model two.bin"]
-ON_MODEL = ["--test --dataset two.csv", "--predict --dataset two.csv", "--info"]
-NOT_WRITTEN = ["missing/new.bin", "two.csv/new.bin", "/proc/new.bin"]
 
 
 @pytest.mark.parametrize("code, command, words", [

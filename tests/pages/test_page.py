@@ -10,7 +10,7 @@ import subprocess
 import numpy as np
 import pytest
 from support.command_line import ONE, run, succeed, write_numbers, write_three_classes, write_two_classes
-from support.pages import Page, check_alone, named, texts, words
+from support.pages import Page, check_alone, named, texts
 from support.tables import csv_of
 
 import nn
@@ -21,6 +21,20 @@ from nn.pages.page import Table, html_of
 from nn.test import binary_report, multiclass_report
 
 PAGES = {"numbers": 5, "two": 7, "three": 4, "images": 5, "explain": 7, "info": 1}  # how many pictures each has
+VALIDATED = ["--validation", 0.3, "--monitor"]
+BROWSERS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable", "chrome")
+FRAMES = """<!DOCTYPE html><body><script>
+for (const width of [390, 1280]) {
+  const frame = document.createElement("iframe");
+  frame.style.width = width + "px";
+  frame.onload = () => {
+    const shown = frame.contentDocument.documentElement;
+    document.body.append(`[${width}: ${shown.scrollWidth}]`);
+  };
+  frame.srcdoc = PAGE;
+  document.body.append(frame);
+}
+</script></body>"""
 
 
 @pytest.fixture(scope="module")
@@ -140,7 +154,7 @@ def blocks_of_two_classes(truth, scores, threshold, weights=None):
 def test_two_classes_show_curves_with_the_threshold_scores_and_calibration_and_one_class_has_no_curves():
     truth, scores = np.array([0, 0, 1, 0, 1, 1]), np.array([0.1, 0.2, 0.3, 0.4, 0.8, 0.9])
     result, pictures = blocks_of_two_classes(truth, scores, 0.25)
-    written = words(pictures.values())
+    written = {name: {*texts(picture.svg())} for name, picture in pictures.items()}
     assert list(written) == ["precision-recall", "roc", "scores", "calibration"]
     assert {"recall", "precision", f"area {result['pr_auc']:.4f}", "by chance 0.5"} <= written["precision-recall"]
     assert {"false positive rate", f"area {result['roc_auc']:.4f}", "by chance"} <= written["roc"]
@@ -226,21 +240,6 @@ def test_curves_of_many_rows_make_no_large_pictures():
     assert all(len(picture.svg()) < 30_000 for picture in [*pictures.values(), *found[:2]])
 
 
-BROWSERS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable", "chrome")
-FRAMES = """<!DOCTYPE html><body><script>
-for (const width of [390, 1280]) {
-  const frame = document.createElement("iframe");
-  frame.style.width = width + "px";
-  frame.onload = () => {
-    const shown = frame.contentDocument.documentElement;
-    document.body.append(`[${width}: ${shown.scrollWidth}]`);
-  };
-  frame.srcdoc = PAGE;
-  document.body.append(frame);
-}
-</script></body>"""
-
-
 @pytest.mark.long
 def test_pages_fit_a_phone_and_a_screen_in_a_browser(pages, folder):
     browser = next(filter(None, map(shutil.which, BROWSERS)), None)
@@ -272,9 +271,6 @@ def test_a_model_shows_its_losses_and_errors(folder):
         written = texts((folder / f"pictures/{name}.svg").read_text())
         assert labels <= {*written} and f"pictures/{name}.svg" in files, name
     assert any(text.startswith("power: mean ") for text in written)
-
-
-VALIDATED = ["--validation", 0.3, "--monitor"]
 
 
 @pytest.mark.parametrize("flags, shown", [

@@ -33,6 +33,25 @@ BATCHES_DIFFER = dict.fromkeys(
     (f"check_sample_weight_equivalence_on_{kind}_data" for kind in ("dense", "sparse")),
     "a row of weight 2 counts as two in its batch; twice it may be in two batches, and those hold other rows",
 )
+WITHOUT = """
+import sys; sys.modules['sklearn.base'] = None
+import nn; from nn import *
+for name in NAMES:
+    try:
+        getattr(nn, name)
+    except nn.UsageError as error:
+        print(error)
+"""
+QUICK = {"effort": "quick", "epochs": 20}
+DENSE = make_column_transformer((OneHotEncoder(), ["kind"]), (StandardScaler(), ["size", "price"]), sparse_threshold=0)
+SPARSE = make_column_transformer((OneHotEncoder(), ["kind", "price"]), sparse_threshold=1)
+SEVERAL = [(str(seed), nn.NetworkClassifier(**QUICK, random_state=seed)) for seed in range(2)]
+TOOLS = {
+    "dense columns": make_pipeline(DENSE, nn.NetworkClassifier(**QUICK)),
+    "sparse columns": make_pipeline(SPARSE, nn.NetworkClassifier(**QUICK)),
+    "stacking": StackingClassifier(SEVERAL, LogisticRegression(), cv=2),
+    "calibration": CalibratedClassifierCV(nn.NetworkClassifier(**QUICK), cv=2),
+}
 
 
 @pytest.fixture(scope="module")
@@ -238,18 +257,6 @@ def test_a_grid_search_in_processes_finds_what_one_process_finds(frame, labels, 
     assert np.array_equal(several.predict_proba(frame), alone.predict_proba(frame))
 
 
-QUICK = {"effort": "quick", "epochs": 20}
-DENSE = make_column_transformer((OneHotEncoder(), ["kind"]), (StandardScaler(), ["size", "price"]), sparse_threshold=0)
-SPARSE = make_column_transformer((OneHotEncoder(), ["kind", "price"]), sparse_threshold=1)
-SEVERAL = [(str(seed), nn.NetworkClassifier(**QUICK, random_state=seed)) for seed in range(2)]
-TOOLS = {
-    "dense columns": make_pipeline(DENSE, nn.NetworkClassifier(**QUICK)),
-    "sparse columns": make_pipeline(SPARSE, nn.NetworkClassifier(**QUICK)),
-    "stacking": StackingClassifier(SEVERAL, LogisticRegression(), cv=2),
-    "calibration": CalibratedClassifierCV(nn.NetworkClassifier(**QUICK), cv=2),
-}
-
-
 @pytest.mark.parametrize("tool", TOOLS)
 def test_pipelines_stacking_and_calibration(frame, labels, tool):
     assert clone(TOOLS[tool]).fit(frame, labels).score(frame, labels) > 0.8
@@ -327,17 +334,6 @@ def test_what_is_stored_of_a_network_are_plain_values(fitted, frame):
     stored = skops.dumps(fitted)
     again = skops.loads(stored, trusted=skops.get_untrusted_types(data=stored))
     assert again.network_.parameters().keys() == fitted.network_.parameters().keys()
-
-
-WITHOUT = """
-import sys; sys.modules['sklearn.base'] = None
-import nn; from nn import *
-for name in NAMES:
-    try:
-        getattr(nn, name)
-    except nn.UsageError as error:
-        print(error)
-"""
 
 
 def test_without_scikit_learn_the_command_is_told_and_importing_nn_needs_neither_it_nor_numpy():

@@ -19,6 +19,8 @@ WAYS = {
     "judged by folds": {"folds": 3, "validation": "fold", "patience": 4},
     "chosen": {"networks": 4, "vary": "batch_number=16|32", "validation": 0.25},
 }  # fmt: skip
+CASES = [("binary", "bce", ""), ("multiclass", "ce", ""), ("regression", "mse", ""), ("regression", "mae", ""),
+         ("regression", "huber", ""), ("multiclass", "bce", ":sigmoid"), ("binary", "mse", ":linear")]  # fmt: skip
 
 
 def data(task, rows=240, noise=0.1, seed=0, **more):
@@ -81,10 +83,6 @@ def test_a_network_that_gives_the_same_for_every_row_has_learned_nothing(task, s
 def loss_of(name, output, y, weights):
     """Return the loss of the same output for all rows, one row after the other."""
     return np.average([LOSSES[name][0](output[None], target[None]) for target in y], weights=weights)
-
-
-CASES = [("binary", "bce", ""), ("multiclass", "ce", ""), ("regression", "mse", ""), ("regression", "mae", ""),
-         ("regression", "huber", ""), ("multiclass", "bce", ":sigmoid"), ("binary", "mse", ":linear")]  # fmt: skip
 
 
 @pytest.mark.parametrize("weighted", [False, True])

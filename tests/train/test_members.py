@@ -28,6 +28,10 @@ WAYS = {
     "infinite": ["--networks", 4, "--epochs", 3, "--vary", "learning_rate=0.01|1e30", "--optimizer", "sgd"],
 }  # fmt: skip
 TIMES = ("seconds", "us_per_batch", "threads")
+LONG = [*DATA, *LAYERS, "--networks", 3, "--model", "m.bin", "--checkpoint", "c.ck", "--resume", "auto"]
+MORE = [*LONG, "--epochs", 60, "--validation", 0.3, "--patience", 100, "--refit"]
+VARY = [*MORE, "--networks", 20, "--vary", "learning_rate=1e-3..1e-1"]
+LIMITED = [*MORE, "--memory", "100M"]
 
 
 @pytest.fixture
@@ -97,9 +101,6 @@ def test_the_ranks_of_one_network_judge_by_numbers_of_its_type(mpich, folder):
     alone = succeed(*command.split(), "--json", "-q").json["val_metric"]
     several = json.loads(mpich.train(2, *command.split(), "--json", "-q", *DISTRIBUTE).stdout)["val_metric"]
     assert several == pytest.approx(alone, rel=1e-4)  # float32
-
-
-LONG = [*DATA, *LAYERS, "--networks", 3, "--model", "m.bin", "--checkpoint", "c.ck", "--resume", "auto"]
 
 
 @pytest.mark.parametrize("signum, code", [(signal.SIGTERM, 75), (signal.SIGINT, 130)], ids=str)
@@ -181,11 +182,6 @@ def ended(mpi, size, signal_name, *command):
     then = f"time.sleep(0.5); os.kill(os.getpid(), signal.{signal_name})"  # the first checkpoint is written meanwhile
     when = "calls[-1] == 'epoch' and calls.count('epoch') == 20"
     return launch_patched(mpi, size, size - 1, "Engines.compute", when, then, *command)
-
-
-MORE = [*LONG, "--epochs", 60, "--validation", 0.3, "--patience", 100, "--refit"]
-VARY = [*MORE, "--networks", 20, "--vary", "learning_rate=1e-3..1e-1"]
-LIMITED = [*MORE, "--memory", "100M"]
 
 
 def whole(folder, command):

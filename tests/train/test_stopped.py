@@ -25,6 +25,7 @@ WAYS = {
     "vary, refit": {"validation": 0.3, "networks": 20, "refit": True, "vary": f"{VARIED},epochs=4..9"},
     "vary, given up twice": {"validation": 0.3, "networks": 40, "epochs": 8, "vary": VARIED},
 }  # fmt: skip
+LIMITED = ["one, refit", "networks", "networks, rules", "folds, rules", "vary"]  # their rows lie in mapped files, too
 
 
 @pytest.fixture(scope="module")
@@ -35,9 +36,6 @@ def table(tmp_path_factory):
     y = x[:, 0] * x[:, 1] + rng.normal(size=400) / 2 > 0
     path.write_text(csv_of("abcdefwy", [*x.round(4).T, rng.random(400).round(3), y * 1]))
     return path
-
-
-LIMITED = ["one, refit", "networks", "networks, rules", "folds, rules", "vary"]  # their rows lie in mapped files, too
 
 
 @pytest.mark.parametrize("way, memory", [*((way, None) for way in WAYS), *((way, 100 << 20) for way in LIMITED)])

@@ -15,6 +15,14 @@ OPTIMIZERS = {
     "momentum": {"optimizer": "sgd", "momentum": 0.9},
     "adam": {"optimizer": "adam", "weight_decay": 0.01},
 }
+# micro-batches, one output, a wide layer below it, large products, fused layers
+PATHS = ["30,60,10,1", "5,1", "8,1200:tanh,1", "20,300,200,3", "3x12x12,conv16k3p1,maxpool2,4"]
+CASES = [
+    *((f"6,5:tanh,{n}:{OUTPUT_ACTIVATIONS.get(loss, 'linear')}", ROWS, loss, "sgd") for loss in TARGETS for n in (1, 3)),
+    # masks of dropout differ from row to row
+    *((spec, ROWS, None, optimizer) for kind, spec in KINDS.items() if kind != "dropout" for optimizer in OPTIMIZERS),
+    *((spec, 700, None, "sgd") for spec in PATHS),
+]  # fmt: skip
 
 
 def settings(batch, **changes):
@@ -31,15 +39,6 @@ def after_epoch(net, x, y, weights, how):
     net.engine.set("parameters", net.vector)
     after = ended(net, x, y, how, weights=weights, order=np.arange(len(x)))
     return after.parameters, after.losses[0]
-
-
-PATHS = ["30,60,10,1", "5,1", "8,1200:tanh,1", "20,300,200,3", "3x12x12,conv16k3p1,maxpool2,4"]
-CASES = [
-    *((f"6,5:tanh,{n}:{OUTPUT_ACTIVATIONS.get(loss, 'linear')}", ROWS, loss, "sgd") for loss in TARGETS for n in (1, 3)),
-    # masks of dropout differ from row to row
-    *((spec, ROWS, None, optimizer) for kind, spec in KINDS.items() if kind != "dropout" for optimizer in OPTIMIZERS),
-    *((spec, 700, None, "sgd") for spec in PATHS),
-]  # fmt: skip
 
 
 @pytest.mark.parametrize(("spec", "rows", "loss", "optimizer"), CASES)
