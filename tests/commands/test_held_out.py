@@ -1,67 +1,50 @@
 """--test without --dataset: the rows that the training held out, where its data are."""
 
-import shutil
-
+import pytest
 from support.command_line import ONE, run, succeed, write_two_classes
 
 
-def test_the_rows_that_were_held_out_are_tested_where_the_data_was(trained, tmp_path_factory, monkeypatch):
-    monkeypatch.chdir(tmp_path_factory.mktemp("elsewhere"))
-    assert succeed("--test", "--model", trained, "--json").json["rows"] == 12
+def test_the_rows_that_were_held_out_are_tested_where_the_data_was_or_beside_the_model(trained, folder, monkeypatch):
+    (folder / "other").mkdir()
+    monkeypatch.chdir(folder / "other")
+    assert succeed("--test", "--model", trained, "--json").json["rows"] == 12, "where they were"
+    for path in (trained, folder / "two.csv"):
+        path.rename(folder / "other" / path.name)
+    monkeypatch.chdir(folder)
+    assert succeed("--test", "--model", "other/m.bin", "--json").json["rows"] == 12, "moved with the model"
 
 
-def test_data_that_moved_with_its_model_is_found_beside_it(trained, tmp_path_factory):
-    other = tmp_path_factory.mktemp("other")
-    shutil.move(trained.parent / "two.csv", other / "two.csv")
-    shutil.move(trained, other / "m.bin")
-    assert succeed("--test", "--model", other / "m.bin", "--json").json["rows"] == 12
-
-
-def test_data_that_is_gone_is_said_so(trained):
-    (trained.parent / "two.csv").unlink()
-    result = run("--test", "--model", trained)
-    assert result.code == 66
-    assert "two.csv" in result.err and "--dataset" in result.err
-
-
-def test_data_that_changed_is_refused_unless_forced(trained):
+def test_data_that_changed_is_refused_unless_forced_and_data_that_is_gone_said_so(trained):
     write_two_classes(trained.parent / "two.csv", rows=90)
     result = run("--test", "--model", trained)
-    assert result.code == 65
-    assert "has changed" in result.err and result.out == ""
+    assert result.code == 65 and "has changed" in result.err and result.out == ""
     forced = succeed("--test", "--model", trained, "--force", "--json")
-    assert forced.json["rows"] == 18
-    assert "nn: warning: " in forced.err
+    assert forced.json["rows"] == 18 and "nn: warning: " in forced.err
+    (trained.parent / "two.csv").unlink()
+    result = run("--test", "--model", trained)
+    assert result.code == 66 and "two.csv" in result.err and "--dataset" in result.err
 
 
-def test_a_model_that_held_nothing_out_asks_for_data(two):
-    succeed(*ONE, "--dataset", "two.csv", "--model", "m.bin", "--holdout", 0, "--epochs", 1)
-    result = run("--test", "--model", "m.bin")
-    assert result.code == 2
-    assert "--holdout 0" in result.err and "--dataset" in result.err
-    assert succeed("--test", "--model", "m.bin", "--dataset", "two.csv", "--json").json["rows"] == 60
+@pytest.mark.parametrize("model, flags, told", [("m.bin", ["--holdout", 0], "--holdout 0"),
+                                                ("m.m", ["--activation", "sigmoid"], "m.m")])  # fmt: skip
+def test_a_model_that_held_nothing_out_or_cannot_tell_asks_for_data(two, model, flags, told):
+    succeed(*ONE, "--dataset", "two.csv", "--model", model, "--epochs", 1, *flags)
+    result = run("--test", "--model", model)
+    assert result.code == 2 and told in result.err and "--dataset" in result.err
+    assert succeed("--test", "--model", model, "--dataset", "two.csv", "--json").json["rows"] == 60
 
 
 def test_reference_tests_all_rows(two):
     succeed("--train", "--reference", "--dataset", "two.csv", "--model", "m.bin", "--layers", "2,4,1", "--epochs", 1)
-    assert succeed("--test", "--model", "m.bin", "--reference", "--json").json["rows"] == 60
-    assert succeed("--test", "--model", "m.bin", "--json").json["rows"] == 60
+    for flags in (["--reference"], []):
+        assert succeed("--test", "--model", "m.bin", *flags, "--json").json["rows"] == 60, flags
 
 
 def test_data_too_small_to_hold_rows_out_is_tested_whole_and_said_so(folder):
     (folder / "xor.csv").write_text("0,0,0\n0,1,1\n1,0,1\n1,1,0\n")
     trained = succeed(*ONE, "--dataset", "xor.csv", "--model", "m.bin", "--epochs", 1)
-    assert trained.err.count("hold") == 1
     tested = succeed("--test", "--model", "m.bin", "--json")
-    assert tested.json["rows"] == 4
-    assert "trained on" in tested.err
-
-
-def test_a_text_model_asks_for_data(two):
-    succeed(*ONE, "--dataset", "two.csv", "--model", "m.m", "--activation", "sigmoid", "--epochs", 1)
-    result = run("--test", "--model", "m.m")
-    assert result.code == 2
-    assert "--dataset" in result.err
+    assert trained.err.count("hold") == 1 and tested.json["rows"] == 4 and "trained on" in tested.err
 
 
 def test_the_target_column_of_a_file_without_names_is_remembered(folder):

@@ -10,7 +10,8 @@ import subprocess
 import numpy as np
 import pytest
 from support.command_line import ONE, run, succeed, write_numbers, write_three_classes, write_two_classes
-from support.pages import Page, check_alone, named, texts, words
+from support.pages import Page, check_alone, named, texts
+from support.tables import csv_of
 
 import nn
 from nn.core.thresholds import cut_offs
@@ -19,33 +20,43 @@ from nn.pages.chart import Plot
 from nn.pages.page import Table, html_of
 from nn.test import binary_report, multiclass_report
 
+PAGES = {"numbers": 5, "two": 7, "three": 4, "images": 5, "explain": 7, "info": 1}  # how many pictures each has
+VALIDATED = ["--validation", 0.3, "--monitor"]
+BROWSERS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable", "chrome")
+FRAMES = """<!DOCTYPE html><body><script>
+for (const width of [390, 1280]) {
+  const frame = document.createElement("iframe");
+  frame.style.width = width + "px";
+  frame.onload = () => {
+    const shown = frame.contentDocument.documentElement;
+    document.body.append(`[${width}: ${shown.scrollWidth}]`);
+  };
+  frame.srcdoc = PAGE;
+  document.body.append(frame);
+}
+</script></body>"""
+
 
 @pytest.fixture(scope="module")
 def pages(tmp_path_factory):
     """One page of each kind."""
-    found, folder = {}, tmp_path_factory.mktemp("pages")
+    folder = tmp_path_factory.mktemp("pages")
     write_numbers(folder / "numbers.csv", rows=100)
     write_two_classes(folder / "two.csv", rows=300)
     write_three_classes(folder / "three.csv", rows=300)
     np.savez(folder / "images.npz", x=np.arange(40 * 64, dtype=np.uint8).reshape(40, 1, 8, 8), y=np.arange(40) % 2)
-    for name, suffix in (("numbers", "csv"), ("two", "csv"), ("three", "csv"), ("images", "npz")):
-        path = folder / name
-        layers = ["--layers", "1x8x8,4,1"] if name == "images" else []
-        succeed(*ONE, *layers, "--dataset", f"{path}.{suffix}", "--model", f"{path}.bin", "--epochs", 2, "-q")
-        succeed("--test", "--model", f"{path}.bin", "--report", f"{path}.html", "-q")
-        found[name] = path.with_suffix(".html").read_text()
-    succeed("--explain", "--model", folder / "two.bin", "--report", folder / "explain.html", "-q")
-    succeed("--info", "--model", folder / "two.bin", "--report", folder / "info.html", "-q")
-    found |= {name: (folder / f"{name}.html").read_text() for name in ("explain", "info")}
-    return found
+    for data in ("numbers.csv", "two.csv", "three.csv", "images.npz"):
+        layers = ["--layers", "1x8x8,4,1"] if data == "images.npz" else []
+        model = (folder / data).with_suffix(".bin")
+        succeed(*ONE, *layers, "--dataset", folder / data, "--model", model, "--epochs", 2, "-q")
+        succeed("--test", "--model", model, "--report", model.with_suffix(".html"), "-q")
+    for name in ("explain", "info"):
+        succeed(f"--{name}", "--model", folder / "two.bin", "--report", folder / f"{name}.html", "-q")
+    return {name: (folder / f"{name}.html").read_text() for name in PAGES}
 
 
-def test_pages_need_nothing_beside_them(pages):
-    counts = {name: check_alone(text).tags.count("svg") for name, text in pages.items()}
-    assert counts == {"numbers": 5, "two": 7, "three": 4, "images": 5, "explain": 7, "info": 1}
-
-
-def test_pages_hold_the_figures(pages):
+def test_pages_hold_the_figures_and_need_nothing_beside_them(pages):
+    assert {name: check_alone(text).tags.count("svg") for name, text in pages.items()} == PAGES
     shown = {name: {*Page(text).texts} for name, text in pages.items()}
     assert {"RMSE", "R2", "errors of power by range of the prediction"} <= shown["numbers"]
     assert {"red", "green", "blue", "precision", "recall", "macro F1", "classes"} <= shown["three"]
@@ -94,73 +105,67 @@ def test_the_page_of_two_models_says_which_is_better(folder):
     assert any(text.startswith("b.bin is better than a.bin: log loss") for text in shown)
 
 
-@pytest.mark.parametrize(
-    "flags", [[*ONE, "--epochs", 3, "--validation", 0.2, "--seed", 3, "--drop", "a"], ["--train", "--effort", "quick"]]
-)
-def test_the_command_of_a_page_makes_the_same_model(folder, flags):
-    write_two_classes(folder / "two.csv", rows=200)
-    succeed(*flags, "--dataset", folder / "two.csv", "--model", "m.bin", "-q")
+@pytest.mark.parametrize("flags", ["--networks 1 --epochs 3 --validation 0.2 --seed 3 --drop a", "--effort quick"])
+def test_the_command_of_a_page_makes_the_same_model(two, flags):
+    succeed("--train", "--dataset", two, "--model", "m.bin", "-q", *flags.split())
     made = nn.Model.load("m.bin").network
     succeed(*shlex.split(model_page.command_of(made, "again.bin", "two.csv"))[1:], "-q")
     again = nn.Model.load("again.bin").network
-    for one, other in zip(made.members, again.members, strict=True):
-        assert one.vector.tobytes() == other.vector.tobytes()
+    assert [one.vector.tobytes() for one in made.members] == [one.vector.tobytes() for one in again.members]
     assert {**made.metadata(), "dataset": None} == {**again.metadata(), "dataset": None}
 
 
-def hostile_table(folder, rows: int = 120) -> None:
-    names = ["<script>alert(1)</script>", "a\"b'&amp;", "c|`*_[x](http://e.vil)", "$\\frac{$", "long " * 300]
-    lines = [",".join('"' + name.replace('"', '""') + '"' for name in [*names, "<i>"])]
-    for k in range(rows):
-        word = ("<b>bold</b>", "x|y", "]]>")[k % 3]
-        lines.append(f"{k % 7},{k % 5}.5,{word},{np.sin(k):.4f},{np.cos(k):.4f},{('<img src=x>', 'o&k')[k % 7 > 3]}")
-    (folder / "h <x>&.csv").write_text("\n".join(lines) + "\n")
-
-
 def test_names_are_texts_whatever_they_hold(folder):
-    hostile_table(folder)
+    names = ["<script>alert(1)</script>", "a\"b'&amp;", "c|`*_[x](http://e.vil)", "$\\frac{$", "long " * 300, "<i>"]
+    lines = []
+    for k in range(120):
+        word, target = ("<b>bold</b>", "x|y", "]]>")[k % 3], ("<img src=x>", "o&k")[k % 7 > 3]
+        lines.append([k % 7, f"{k % 5}.5", word, f"{np.sin(k):.4f}", f"{np.cos(k):.4f}", target])
+    (folder / "h <x>&.csv").write_text(csv_of(names, zip(*lines)))
     succeed(*ONE, "--dataset", "h <x>&.csv", "--model", "<b>.bin", "--epochs", 1, "-q")
     for suffix in ("html", "md"):
         succeed("--test", "--model", "<b>.bin", "--report", f"p.{suffix}", "-q")
-    text = (folder / "p.html").read_text()
-    shown = Page(text)
-    assert {"Model <b>.bin", "<script>alert(1)</script>", "a\"b'&amp;", "$\\frac{$"} <= {*shown.texts}
-    assert not {"script", "b", "i", "img"} & {*shown.tags} and len(text) < 300_000
+    shown = Page((folder / "p.html").read_text())
+    assert {"Model <b>.bin", *names[:2], names[3]} <= {*shown.texts} and len((folder / "p.html").read_text()) < 300_000
+    assert not {"script", "b", "i", "img"} & {*shown.tags}
     markdown = re.sub("(?m)^    nn .*", "", (folder / "p.md").read_text())
     assert "\\<script\\>" in markdown and not re.search(r"(?<!\\)[<>]|(?<!\\)\]\(", markdown)
 
 
-def test_a_page_of_a_wide_table_is_small(folder):
-    rng = np.random.default_rng(0)
-    names = [f"a column with the long name {k} of many" for k in range(400)]
+def test_a_page_of_a_wide_table_is_small():
+    names, rng = [f"a column with the long name {k} of many" for k in range(400)], np.random.default_rng(0)
     table = {name: rng.normal(size=60) for name in names} | {"y": np.array([f"class {k % 30:20d}" for k in range(60)])}
-    ds = nn.load(table, target="y")
-    net = nn.Network("400,4,30", "multiclass")
+    ds, net = nn.load(table, target="y"), nn.Network("400,4,30", "multiclass")
     nn.train(net, ds, epochs=1, holdout=0)
     text = html_of(model_page.of_model(net, "m.bin", ds))
-    check_alone(text)
-    assert "400 columns, the first 100" in text and len(text) < 300_000
+    assert check_alone(text) and "400 columns, the first 100" in text
 
 
 NET = nn.Network("2,1", "binary")
 
 
-def blocks_of_two_classes(truth, scores, threshold, weights=None, classes=("ok", "fraud")):
+def blocks_of_two_classes(truth, scores, threshold, weights=None):
     result = binary_report(truth, scores, threshold, weights)
-    NET.describe(classes=list(classes))
+    NET.describe(classes=["ok", "fraud"])
     found = model_page.of_two_classes(NET, result, truth, scores[:, None], weights)
     return result, named(block for block in found if isinstance(block, Plot))
 
 
-def test_two_classes_show_curves_with_the_threshold_and_scores():
+def test_two_classes_show_curves_with_the_threshold_scores_and_calibration_and_one_class_has_no_curves():
     truth, scores = np.array([0, 0, 1, 0, 1, 1]), np.array([0.1, 0.2, 0.3, 0.4, 0.8, 0.9])
     result, pictures = blocks_of_two_classes(truth, scores, 0.25)
-    written = words(pictures.values())
+    written = {name: {*texts(picture.svg())} for name, picture in pictures.items()}
     assert list(written) == ["precision-recall", "roc", "scores", "calibration"]
     assert {"recall", "precision", f"area {result['pr_auc']:.4f}", "by chance 0.5"} <= written["precision-recall"]
     assert {"false positive rate", f"area {result['roc_auc']:.4f}", "by chance"} <= written["roc"]
     assert {"score", "class ok", "class fraud"} <= written["scores"]
     assert all("threshold 0.25" in written[name] for name in ("precision-recall", "roc", "scores"))
+    scores = np.repeat([0.05, 0.45, 0.95], 100)
+    truth = (np.arange(300) % 100 < np.repeat([10, 50, 90], 100)).astype(int)
+    line = blocks_of_two_classes(truth, scores, 0.5)[1]["calibration"].lines[0]
+    assert line.x == pytest.approx([0.05, 0.45, 0.95]) and line.y == pytest.approx([0.1, 0.5, 0.9]), "shares of class 1"
+    _, pictures = blocks_of_two_classes(np.zeros(3, int), np.array([-1.0, 0.5, 3.0]), 0.5)
+    assert list(pictures) == ["scores"] and "class fraud" not in texts(pictures["scores"].svg())
 
 
 def test_the_mark_of_the_threshold_lies_on_the_curves():
@@ -172,20 +177,6 @@ def test_the_mark_of_the_threshold_lies_on_the_curves():
     for name, x, y in (("precision-recall", cuts.recall, cuts.precision), ("roc", cuts.fp / cuts.fp[-1], cuts.recall)):
         mark = next(line for line in pictures[name].lines if line.look == "mark")
         assert (np.abs(x - mark.x[0]) + np.abs(y - mark.y[0])).min() < 1e-12
-
-
-def test_calibration_is_the_share_of_class_1_by_score():
-    scores = np.repeat([0.05, 0.45, 0.95], 100)
-    truth = (np.arange(300) % 100 < np.repeat([10, 50, 90], 100)).astype(int)
-    _, pictures = blocks_of_two_classes(truth, scores, 0.5)
-    line = pictures["calibration"].lines[0]
-    assert line.x == pytest.approx([0.05, 0.45, 0.95]) and line.y == pytest.approx([0.1, 0.5, 0.9])
-
-
-def test_one_class_alone_has_no_curves():
-    truth, scores = np.zeros(3, int), np.array([-1.0, 0.5, 3.0])
-    _, pictures = blocks_of_two_classes(truth, scores, 0.5, classes=("a", "b"))
-    assert list(pictures) == ["scores"] and "class b" not in texts(pictures["scores"].svg())
 
 
 @pytest.mark.parametrize("classes", [3, 10, 60])
@@ -221,25 +212,21 @@ def test_the_table_of_thresholds_has_the_figures_of_tests_at_them(weighted):
         assert shown == [*rates, f"{alarms:.1f}", f"{at['fp'] + 5 * at['fn']:g}"]
 
 
-def test_the_page_of_a_test_has_intervals_and_costs(folder):
-    write_two_classes(folder / "two.csv")
-    flags = ("--dataset", "two.csv", "--model", "m.bin", "--epochs", 2, "--threshold", "cost=1:5", "-q")
-    succeed(*ONE, *flags)
+def test_the_page_of_a_test_has_intervals_and_costs(two, folder):
+    succeed(*ONE, "--dataset", "two.csv", "--model", "m.bin", "--epochs", 2, "--threshold", "cost=1:5", "-q")
     told = succeed("--test", "--model", "m.bin", "--report", "page.html", "--intervals", "-q", "--json").json
-    told = told["intervals"]
-    shown = check_alone((folder / "page.html").read_text()).texts
-    assert {"95 % interval", "cost"} <= set(shown)
-    assert {" to ".join(f"{end:.4f}" for end in told[name]) for name in ("precision", "roc_auc")} <= set(shown)
+    shown, ends = {*check_alone((folder / "page.html").read_text()).texts}, told["intervals"]
+    assert {"95 % interval", "cost"} <= shown
+    assert {" to ".join(f"{end:.4f}" for end in ends[name]) for name in ("precision", "roc_auc")} <= shown
 
 
 def test_rows_that_a_model_errs_on_are_named():
     rng = np.random.default_rng(0)
-    table = {"x": rng.normal(size=400), "word": np.array(["good", "bad"])[(np.arange(400) % 4 == 0).astype(int)]}
-    noise = rng.normal(size=400) * np.where(table["word"] == "bad", 5.0, 0.1)
-    ds = nn.load(table | {"y": table["x"] + noise}, target="y")
-    net = nn.Network.for_data(ds)
+    x, word = rng.normal(size=400), np.array(["bad", "good", "good", "good"] * 100)
+    noise = rng.normal(size=400) * np.where(word == "bad", 5.0, 0.1)
+    ds = nn.load({"x": x, "word": word, "y": x + noise}, target="y")
+    net, truth = nn.Network.for_data(ds), ds.y.reshape(-1, 1)
     nn.train(net, ds, epochs=2, holdout=0)
-    truth = ds.y.reshape(-1, 1)
     found = model_page.groups(net, ds.x, truth, truth - noise[:, None])
     assert found.lines[0][:3] == ["word", "bad", "100"] and "mean absolute error" in found.headers
     assert "No group of at least 20 rows errs" in model_page.groups(net, ds.x, truth, truth + 1)
@@ -247,28 +234,10 @@ def test_rows_that_a_model_errs_on_are_named():
 
 def test_curves_of_many_rows_make_no_large_pictures():
     rng = np.random.default_rng(0)
-    truth, scores = rng.integers(0, 2, 200_000), rng.random(200_000)
-    _, pictures = blocks_of_two_classes(truth, scores, 0.5)
-    assert all(len(picture.svg()) < 30_000 for picture in pictures.values())
+    _, pictures = blocks_of_two_classes(rng.integers(0, 2, 200_000), rng.random(200_000), 0.5)
     values = np.linspace(0, 1, 100_000)[:, None]
-    result = {"rmse": 0.0}
-    found = model_page.of_numbers(nn.Network("1,1", "regression"), result, values, values, None)
-    assert [len(block.svg()) < 30_000 for block in found[:2]] == [True, True]
-
-
-BROWSERS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable", "chrome")
-FRAMES = """<!DOCTYPE html><body><script>
-for (const width of [390, 1280]) {
-  const frame = document.createElement("iframe");
-  frame.style.width = width + "px";
-  frame.onload = () => {
-    const shown = frame.contentDocument.documentElement;
-    document.body.append(`[${width}: ${shown.scrollWidth}]`);
-  };
-  frame.srcdoc = PAGE;
-  document.body.append(frame);
-}
-</script></body>"""
+    found = model_page.of_numbers(nn.Network("1,1", "regression"), {"rmse": 0.0}, values, values, None)
+    assert all(len(picture.svg()) < 30_000 for picture in [*pictures.values(), *found[:2]])
 
 
 @pytest.mark.long
@@ -283,8 +252,7 @@ def test_pages_fit_a_phone_and_a_screen_in_a_browser(pages, folder):
         flags += ["--host-resolver-rules=MAP * ~NOTFOUND", "--enable-logging=stderr", "--dump-dom"]
         flags += ["--virtual-time-budget=5000"]
         done = subprocess.run([browser, *flags, both.as_uri()], capture_output=True, text=True, timeout=120)
-        assert done.returncode == 0, done.stderr
-        assert "CONSOLE" not in done.stderr
+        assert done.returncode == 0 and "CONSOLE" not in done.stderr, done.stderr
         widths = {int(a): int(b) for a, b in re.findall(r"\[(\d+): (\d+)\]", done.stdout)}
         assert widths.keys() == {390, 1280} and all(shown <= width for width, shown in widths.items()), name
 
@@ -293,16 +261,16 @@ def test_a_model_shows_its_losses_and_errors(folder):
     write_numbers(folder / "numbers.csv", rows=100)
     succeed(*ONE, "--dataset", "numbers.csv", "--model", "m.bin", "--epochs", 5, "-q")
     files = succeed("--plot", "m.bin", "-o", "pictures").out.split()
-    assert {f"pictures/{name}.svg" for name in ("loss", "predicted", "errors", "curve-0")} <= {*files}
-    names = ("loss", "predicted", "errors")
-    written = {name: {*texts((folder / f"pictures/{name}.svg").read_text())} for name in names}
-    assert {"epoch", "loss (mse, of scaled targets)", "training rows", "held-out rows"} <= written["loss"]
-    assert {"true value (unit of the target)", "predicted value (unit of the target)"} <= written["predicted"]
-    assert {"predicted - true (unit of the target)", "rows"} <= written["errors"]
-    assert any(text.startswith("power: mean ") for text in written["errors"])
-
-
-VALIDATED = ["--validation", 0.3, "--monitor"]
+    assert "pictures/curve-0.svg" in files
+    expected = {
+        "loss": {"epoch", "loss (mse, of scaled targets)", "training rows", "held-out rows"},
+        "predicted": {"true value (unit of the target)", "predicted value (unit of the target)"},
+        "errors": {"predicted - true (unit of the target)", "rows"},
+    }
+    for name, labels in expected.items():
+        written = texts((folder / f"pictures/{name}.svg").read_text())
+        assert labels <= {*written} and f"pictures/{name}.svg" in files, name
+    assert any(text.startswith("power: mean ") for text in written)
 
 
 @pytest.mark.parametrize("flags, shown", [
@@ -313,9 +281,8 @@ VALIDATED = ["--validation", 0.3, "--monitor"]
     (["--train", *VALIDATED, "roc_auc", "--networks", 2],
      {"loss": [], "metric": ["roc_auc while training; mean of 2 networks"]}),
 ])  # fmt: skip
-def test_a_classifier_shows_its_losses_and_the_metric_that_chose_its_epoch(folder, flags, shown):
+def test_a_classifier_shows_its_losses_and_the_metric_that_chose_its_epoch(two, folder, flags, shown):
     """Of several networks, each with its best epoch, none is marked."""
-    write_two_classes(folder / "two.csv")
     result = succeed(*flags, "--dataset", "two.csv", "--model", "m.bin", "--epochs", 3, "-q", "--json").json
     files = succeed("--plot", "m.bin", "-o", "p", "--json").json["files"]
     assert [file for file in files if file in ("p/loss.svg", "p/metric.svg")] == [f"p/{name}.svg" for name in shown]
@@ -326,23 +293,18 @@ def test_a_classifier_shows_its_losses_and_the_metric_that_chose_its_epoch(folde
     assert ("validation loss" in succeed("--info", "--model", "m.bin").out) == ("--validation" in flags)
 
 
-def test_what_cannot_be_drawn_or_written_is_said(folder):
-    write_two_classes(folder / "two.csv")
-    assert run("--plot", "none.csv", "-o", "p").code == 66
-    assert run("--plot", "two.csv", "-o", "p").code == 65
-    assert run("--plot", "two.csv").code == 2
-    succeed(*ONE, "--dataset", "two.csv", "--model", "m.bin", "--epochs", 1, "-q")
-    assert run("--plot", "m.bin", "-o", "two.csv").code == 73  # no folder
-    result = run("--test", "--model", "m.bin", "--report", "none/page.html")
-    assert result.code == 73 and result.out == ""
-
-
-@pytest.mark.parametrize("path, told", [("pipe", "not a regular file"), ("/dev/zero", "not a regular file"),
-                                        ("zeros", "more than 256 MiB"), ("half", "more than 256 MiB")])  # fmt: skip
-def test_what_has_no_end_is_not_drawn(folder, path, told):
+def test_what_cannot_be_drawn_or_written_is_said(trained, folder):
     os.mkfifo("pipe")
     for name, text in (("zeros", b""), ("half", b"entry,")):
         (folder / name).write_bytes(text)
         os.truncate(name, 1 << 40)  # takes no room on the disk
-    result = run("--plot", path, "-o", "pictures")
-    assert result.code == (65 if "MiB" in told else 66) and told in result.err and result.err.count("\n") == 1
+    endless = {66: ["pipe", "/dev/zero"], 65: ["zeros", "half"]}
+    told = {66: "not a regular file", 65: "more than 256 MiB"}
+    for code, path in [(code, path) for code, paths in endless.items() for path in paths]:
+        result = run("--plot", path, "-o", "p")
+        assert result.code == code and told[code] in result.err and result.err.count("\n") == 1, path
+    wrong = {("none.csv", "-o", "p"): 66, ("two.csv", "-o", "p"): 65, ("two.csv",): 2, ("m.bin", "-o", "two.csv"): 73}
+    for given, code in wrong.items():
+        assert run("--plot", *given).code == code, given
+    result = run("--test", "--model", "m.bin", "--report", "none/page.html")
+    assert result.code == 73 and result.out == ""

@@ -34,12 +34,8 @@ def quick(monkeypatch):
     monkeypatch.setattr(bench, "MEASURING_SECONDS", 0.0)
 
 
-def test_no_two_cases_have_one_name():
-    names = [case.name for case in CASES]
-    assert len(set(names)) == len(names)
-
-
-def test_a_name_selects_its_case_and_a_beginning_all_of_them():
+def test_a_name_selects_its_one_case_and_a_beginning_all_of_them():
+    assert len({case.name for case in CASES}) == len(CASES)
     assert [case.name for case in select(["cc-b10"])] == ["cc-b10"]
     assert {case.name for case in select(["cnn0", "cnn"])} >= {"cnn0", "cnn2", "cnn1-forward-1"}
     assert select() == CASES
@@ -47,26 +43,24 @@ def test_a_name_selects_its_case_and_a_beginning_all_of_them():
         select(["solr"])
 
 
-def test_operations_of_a_step_are_forward_and_twice_that_but_for_the_input():
-    forward = 30 * 60 + 60 * 10 + 10
+def test_a_case_has_its_operations_and_each_time_the_same_data_and_a_duration_three_digits():
+    forward = 30 * 60 + 60 * 10 + 10  # backward takes twice that, but for the input
     assert TrainStepCase("", CC, 10, 1).operations == 2 * 10 * (3 * forward - 30 * 60)
-
-
-def test_data_are_the_same_each_time_and_labels_balanced():
     x, y = CC.data(1000, "float32")
-    assert (x == CC.data(1000, "float32")[0]).all() and y.mean() == 0.5
+    assert (x == CC.data(1000, "float32")[0]).all() and y.mean() == 0.5, "labels are balanced"
     assert abs(x.mean()) < 0.02 and abs(x.std() - 1) < 0.02
+    told = [bench.duration(us) for us in (0.8, 12.345, 2486, 999_400, 18.54e6)]
+    assert told == ["0.80 us", "12.3 us", "2.49 ms", "999 ms", "18.5 s"]
 
 
 @pytest.mark.parametrize("backend", ["seq", "omp"])
 def test_a_measured_epoch_trains(backend):
     started = SMALL[0].start(backend)
     before = started.network.engine.get("parameters")
-    assert started.once() > 0
-    assert (started.network.engine.get("parameters") != before).any()
+    assert started.once() > 0 and (started.network.engine.get("parameters") != before).any()
 
 
-def test_the_table_has_every_case_on_every_backend(quick, monkeypatch, capsys):
+def test_the_table_has_every_case_on_every_backend_and_skips_a_slow_one_unless_it_is_named(quick, monkeypatch, capsys):
     monkeypatch.setattr(bench, "CASES", SMALL)
     result = bench.bench()
     assert [(r["case"], r["backend"]) for r in result["results"] if r["backend"] in ("seq", "omp")] == [
@@ -76,15 +70,10 @@ def test_the_table_has_every_case_on_every_backend(quick, monkeypatch, capsys):
     bench.report(result)
     out = capsys.readouterr().out
     assert all(out.count(case.name + " ") >= 2 for case in SMALL)
-
-
-def test_a_slow_case_is_skipped_and_said_so_unless_it_is_named(quick, monkeypatch):
-    monkeypatch.setattr(bench, "CASES", SMALL)
     monkeypatch.setattr(bench, "LONGEST_SECONDS", 0.0)
     result = bench.bench()
-    assert not result["results"]
+    assert not result["results"] and bench.bench(["small-product"])["results"]
     assert [s["case"] for s in result["skipped"] if s["backend"] == "omp"] == [case.name for case in SMALL]
-    assert bench.bench(["small-product"])["results"]
 
 
 def test_the_command_line_prints_one_object_and_refuses_an_unknown_case(quick):
@@ -92,11 +81,6 @@ def test_the_command_line_prints_one_object_and_refuses_an_unknown_case(quick):
     assert [(r["case"], r["threads"]) for r in result["results"]] == [("cc-b10", 1), ("cc-forward-1", 1)]
     wrong = run("--bench=cc-b11")
     assert wrong.code == 2 and "cc-b11" in wrong.err and len(wrong.err.splitlines()) == 1
-
-
-def test_duration_has_three_digits_and_a_unit():
-    told = [bench.duration(us) for us in (0.8, 12.345, 2486, 999_400, 18.54e6)]
-    assert told == ["0.80 us", "12.3 us", "2.49 ms", "999 ms", "18.5 s"]
 
 
 @pytest.mark.parametrize("name", ["cc-b10", "cc-b10-float64", "cc-b32-adam", "digits", "cnn0", "solar-50"])
@@ -123,33 +107,24 @@ def test_the_engine_holds_at_most_two_and_a_half_times_what_a_step_needs(case):
     assert parameters.itemsize * (1 + moments) * parameters.size < run.network.engine.bytes() <= MEMORY_TARGET * needed
 
 
-def test_truth_of_a_product_is_numpys():
+def test_truth_of_a_product_is_numpys_and_a_side_that_trains_several_networks_computes_it():
     a, b = (case := SMALL[2]).factors()
     assert error(a @ b, truth(case)) < 1e-6 and np.linalg.norm(truth(case)) > 1
+    once, gradients, _ = Nn().start(SMALL[-1])
+    assert once() > 0 and error(gradients, truth(SMALL[-1])) < 1e-5  # float32
 
 
-def test_a_build_against_itself_takes_about_the_same_time(tmp_path, monkeypatch):
+def test_a_build_against_itself_takes_about_the_same_time_and_must_be_a_checkout_with_the_case(tmp_path, monkeypatch):
     """Both checkouts are one with the package under test. The bounds are wide: a round is short and others use the
     machine."""
+    for cases, against, told in (([], tmp_path, "expected tests/bench"), (["solr"], REPOSITORY, "no case solr")):
+        with pytest.raises(UsageError, match=told):
+            measure(cases, against=str(against), threads=1, rounds=1)
     (tmp_path / "tests").symlink_to(REPOSITORY / "tests")
     (tmp_path / "nn").symlink_to(Path(nn.__file__).parent)
     monkeypatch.setattr("tests.bench.compare.ROOT", tmp_path)
-    how = {"against": str(tmp_path), "threads": 1, "rounds": 3, "turn_seconds": 0.005}
-    result = measure(["cc-b10", "cc-forward-1", "product-thin", "width-50"], **how)
-    assert [r["case"] for r in result["results"]] == ["cc-b10", "cc-forward-1", "product-thin", "width-50"]
+    names = ["cc-b10", "cc-forward-1", "product-thin", "width-50"]
+    result = measure(names, against=str(tmp_path), threads=1, rounds=3, turn_seconds=0.005)
     mean, _ = result["geometric_means"]["old"]
-    assert 0.2 < mean < 5
+    assert [r["case"] for r in result["results"]] == names and 0.2 < mean < 5
     assert mean == pytest.approx(np.prod([r["peers"]["old"]["ratio"] for r in result["results"]]) ** 0.25)
-
-
-def test_another_build_must_be_a_checkout_and_a_case_known(tmp_path):
-    with pytest.raises(UsageError, match="expected tests/bench"):
-        measure([], against=str(tmp_path), threads=1, rounds=1)
-    with pytest.raises(UsageError, match="no case solr"):
-        measure(["solr"], against=str(REPOSITORY), threads=1, rounds=1)
-
-
-def test_a_side_that_trains_several_networks_computes_the_true_gradients():
-    once, gradients, _ = Nn().start(SMALL[-1])
-    assert once() > 0
-    assert error(gradients, truth(SMALL[-1])) < 1e-5  # float32

@@ -4,11 +4,11 @@ import math
 import runpy
 import subprocess
 import sys
-from pathlib import Path
 
 import numpy as np
 import pytest
 from support.command_line import environment, succeed
+from support.tables import csv_of
 
 import nn
 from nn.study import solar
@@ -23,18 +23,18 @@ def series():
     return solar.Series(times, values, [f"s{i}" for i in range(5)], places)
 
 
-# ---------------------------------------------------------------- clouds
-
-
-def test_clouds_are_the_same_for_a_seed_and_look_like_irradiance():
-    one, again, other = (solar.clouds(500, step=10), solar.clouds(500, step=10), solar.clouds(500, seed=1, step=10))
-    np.testing.assert_array_equal(one.values, again.values)
-    assert not np.allclose(one.values, other.values)
-    assert one.values.shape == (500, 50) and len(set(one.stations)) == 50
-    assert one.values.min() > 0 and one.values.max() < solar.CLEAR_SKY
-    assert one.values.std() > 100  # clouds and clear sky
-    near = np.corrcoef(one.values[:-1].reshape(-1), one.values[1:].reshape(-1))[0, 1]
+def test_clouds_are_the_same_for_a_seed_and_look_like_irradiance_of_days_without_nights():
+    one, again, other = (solar.clouds(500, seed=seed, step=10).values for seed in (0, 0, 1))
+    np.testing.assert_array_equal(one, again)
+    assert not np.allclose(one, other)
+    assert one.shape == (500, 50) and len(set(solar.clouds(5).stations)) == 50
+    assert one.min() > 0 and one.max() < solar.CLEAR_SKY and one.std() > 100  # clouds and clear sky
+    near = np.corrcoef(one[:-1].reshape(-1), one[1:].reshape(-1))[0, 1]
     assert near > 0.9  # ten seconds later much is as it was
+    series = solar.clouds(2 * 2880 + 10, step=10)
+    assert series.times[2880] - series.times[2879] == 16 * 3600 + 10
+    # six rows at each evening have no row a minute later
+    assert solar.table(series, horizon=60).rows == len(series.times) - 3 * 6
 
 
 def test_the_wind_carries_the_clouds_to_the_east_and_north():
@@ -51,58 +51,42 @@ def test_the_wind_carries_the_clouds_to_the_east_and_north():
     assert later > 0.5 and later > sooner + 0.3
 
 
-def test_days_have_no_nights():
-    series = solar.clouds(2 * 2880 + 10, step=10)
-    assert series.times[2880] - series.times[2879] == 16 * 3600 + 10
-    ds = solar.table(series, horizon=60)
-    assert ds.rows == len(series.times) - 3 * 6  # six rows at each evening have no row a minute later
+@pytest.mark.parametrize("shipped", [True, False])
+def test_a_series_survives_its_file_and_the_shipped_one_is_what_the_generator_makes(tmp_path, datasets, shipped):
+    files = [str((datasets if shipped else tmp_path) / name) for name in ("clouds.csv.gz", "clouds_stations.csv")]
+    made = solar.clouds(1440, step=20) if shipped else solar.clouds(20, stations=3, step=10)
+    if not shipped:
+        runpy.run_path(str(datasets / "solar.py"))["write_series"](files[0], made, files[1])
+    read = solar.read_series(*files)
+    np.testing.assert_allclose(read.values, made.values, atol=0.06)
+    np.testing.assert_allclose(read.places, made.places, atol=0.06)
+    np.testing.assert_array_equal(read.times, made.times)
+    assert read.stations == made.stations
 
 
-def test_the_shipped_series_is_what_the_generator_makes(datasets):
-    shipped = solar.read_series(str(datasets / "clouds.csv.gz"), str(datasets / "clouds_stations.csv"))
-    made = solar.clouds(1440, step=20)
-    np.testing.assert_allclose(shipped.values, made.values, atol=0.06)
-    np.testing.assert_allclose(shipped.places, made.places, atol=0.06)
-    np.testing.assert_array_equal(shipped.times, made.times)
-    assert shipped.stations == made.stations
-
-
-# ---------------------------------------------------------------- tables and maps
-
-
-def test_a_table_has_all_stations_now_and_the_wanted_one_later(series):
+def test_a_table_has_all_stations_now_and_the_wanted_one_later_over_a_gap_where_there_are_rows(series):
     ds = solar.table(series, "s3", horizon=5)
     assert ds.columns == ["s0", "s1", "s2", "s3", "s4"] and ds.targets == ["s3_in_5s"]
     assert ds.rows == 2 * 15  # none across the gap
     np.testing.assert_array_equal(ds.y[:, 0], ds.x[:, 3] + 5)
     np.testing.assert_array_equal(ds.persistence(), ds.x[:, [3]])
-
-
-def test_a_horizon_may_reach_over_a_gap_where_there_are_rows(series):
     ds = solar.table(series, "s0", horizon=15)
     np.testing.assert_array_equal(ds.y[:, 0], ds.x[:, 0] + 15)
     assert ds.rows == 5 + 5 + 5  # seconds 0-4, 15-19 (over the gap) and 30-34
-    with pytest.raises(nn.UsageError, match="--horizon 1000"):
-        solar.table(series, "s0", horizon=1000)
-    with pytest.raises(nn.UsageError, match="no station s9"):
-        solar.table(series, "s9")
+    for station, told in (("s0", "--horizon 1000"), ("s9", "no station s9")):
+        with pytest.raises(nn.UsageError, match=told):
+            solar.table(series, station, horizon=1000)
 
 
-def test_a_map_shows_the_stations_where_they_are(series):
+def test_a_map_shows_the_stations_where_they_are_and_else_means_weighted_by_the_distance(series):
     ds = solar.maps(series, "s1", horizon=5, side=5)
     assert ds.x.shape == (30, 1, 5, 5)
     first = ds.x[0, 0]
     assert (first[2, 2], first[2, 4], first[0, 2], first[2, 0], first[4, 2]) == (0, 1000, 2000, 3000, 4000)
     np.testing.assert_array_equal(ds.persistence()[:, 0], series.values[np.r_[0:15, 20:35], 1])
     np.testing.assert_array_equal(ds.y, solar.table(series, "s1", horizon=5).y)
-
-
-def test_a_pixel_is_the_mean_weighted_by_the_distance(series):
-    """Shepard 1968, by hand for the pixel at (-80, 80) of the 5 x 5 map: weights 1 / distance^2."""
-    values = np.arange(5) * 1000.0
-    weights = 1 / ((series.places - [-80, 80]) ** 2).sum(axis=1)
-    expected = (weights * values).sum() / weights.sum()
-    assert solar.maps(series, "s1", horizon=5, side=5).x[0, 0, 0, 0] == pytest.approx(expected, rel=1e-6)
+    weights = 1 / ((series.places - [-80, 80]) ** 2).sum(axis=1)  # Shepard 1968, for the pixel at (-80, 80)
+    assert first[0, 0] == pytest.approx(np.average(np.arange(5) * 1000.0, weights=weights), rel=1e-6)
 
 
 def test_testing_comes_after_training_and_shares_no_time_with_it():
@@ -115,49 +99,28 @@ def test_testing_comes_after_training_and_shares_no_time_with_it():
     assert solar.forecast(series, test_share=0)[1] is None
 
 
-# ---------------------------------------------------------------- files
-
-
-def test_series_survive_their_file(tmp_path, datasets):
-    series = solar.clouds(20, stations=3, step=10)
-    path, places = str(tmp_path / "s.csv.gz"), str(tmp_path / "places.csv")
-    runpy.run_path(str(datasets / "solar.py"))["write_series"](path, series, places)
-    again = solar.read_series(path, places)
-    np.testing.assert_allclose(again.values, series.values, atol=0.06)
-    np.testing.assert_allclose(again.places, series.places, atol=0.06)
-
-
 def test_rows_with_gaps_are_left_out_and_counted(tmp_path, caplog):
-    (tmp_path / "s.csv").write_text(
-        "time,a,b\n2020-01-01T00:00:00Z,1,2\n2020-01-01T00:00:01Z,,3\n2020-01-01T00:00:02Z,5,6\n"
-    )
+    times = [f"2020-01-01T00:00:0{k}Z" for k in range(3)]
+    (tmp_path / "s.csv").write_text(csv_of(["time", "a", "b"], [times, [1, "", 5], [2, 3, 6]]))
     series = solar.read_series(str(tmp_path / "s.csv"))
     assert series.values.tolist() == [[1, 2], [5, 6]] and np.diff(series.times).tolist() == [2]
     assert "1 of 3 rows" in caplog.text
 
 
-@pytest.mark.parametrize(
-    ("text", "told"),
-    [
-        ("time,a\n", "a header, a time column"),
-        ("time,a\n0,1,2\n", "row 2: 3 columns"),
-        ("time,a\n1,1\n0,1\n", "do not increase"),
-        ("time,a\nmorning,1\n", "no row has a time"),
-    ],
-)
-def test_bad_series_are_told_of(tmp_path, text, told):
-    (tmp_path / "s.csv").write_text(text)
-    with pytest.raises(nn.DataError, match=told):
-        solar.read_series(str(tmp_path / "s.csv"))
-
-
-def test_stations_without_coordinates_are_told_of(tmp_path):
-    (tmp_path / "s.csv").write_text("time,ghi_001,ghi_002\n0,1,2\n1,1,2\n")
-    (tmp_path / "p.csv").write_text("station,lat,lon\n1,51.5,12.9\n")
+def test_bad_series_and_stations_without_coordinates_are_told_of(tmp_path):
+    series, places = tmp_path / "s.csv", tmp_path / "p.csv"
+    told_of = {"time,a\n": "a header, a time column", "time,a\n0,1,2\n": "row 2: 3 columns"}
+    told_of |= {"time,a\n1,1\n0,1\n": "do not increase", "time,a\nmorning,1\n": "no row has a time"}
+    for text, told in told_of.items():
+        series.write_text(text)
+        with pytest.raises(nn.DataError, match=told):
+            solar.read_series(str(series))
+    series.write_text("time,ghi_001,ghi_002\n0,1,2\n1,1,2\n")
+    places.write_text("station,lat,lon\n1,51.5,12.9\n")
     with pytest.raises(nn.DataError, match="no coordinates for ghi_002"):
-        solar.read_series(str(tmp_path / "s.csv"), str(tmp_path / "p.csv"))
+        solar.read_series(str(series), str(places))
     with pytest.raises(nn.UsageError, match="coordinates"):
-        solar.maps(solar.read_series(str(tmp_path / "s.csv")), horizon=1)
+        solar.maps(solar.read_series(str(series)), horizon=1)
 
 
 def test_the_script_writes_what_nn_trains_on(tmp_path, datasets):
@@ -171,19 +134,14 @@ def test_the_script_writes_what_nn_trains_on(tmp_path, datasets):
     for path, ds in zip(("t.csv", "t_test.csv"), made, strict=True):
         read = nn.load(tmp_path / path)
         assert read.task == "regression" and read.now == ds.now and read.targets == ds.targets
-        np.testing.assert_allclose(read.x, ds.x, rtol=1e-6)
-        np.testing.assert_allclose(read.y, ds.y, rtol=1e-6)
+        assert np.allclose(read.x, ds.x, rtol=1e-6, atol=0) and np.allclose(read.y, ds.y, rtol=1e-6, atol=0)
     maps = nn.load(tmp_path / "m_test.npz")
     np.testing.assert_array_equal(maps.x, solar.forecast(solar.clouds(400, step=60), "maps")[1].x)
     failed = script("--rows", "400", "--horizon", "-1", "--table", "t.csv")
     assert failed.returncode and "Traceback" not in failed.stderr and "--horizon" in failed.stderr
 
 
-# ---------------------------------------------------------------- networks
-
-
-def test_a_forecast_is_better_than_persistence(tmp_path, monkeypatch, datasets):
-    monkeypatch.chdir(tmp_path)
+def test_a_forecast_is_better_than_persistence(folder, datasets):
     write = runpy.run_path(str(datasets / "solar.py"))["write"]
     for path, ds in zip(("t.csv", "t_test.csv"), solar.forecast(solar.clouds(2880, step=10)), strict=True):
         write(path, ds)
@@ -192,25 +150,22 @@ def test_a_forecast_is_better_than_persistence(tmp_path, monkeypatch, datasets):
     figures = succeed("--test", "--dataset", "t_test.csv", "--model", "m.bin", "--json", "-q").json
     assert list(figures) == ["rows", "mse", "mae", "rmse", "r2", "persistence_rmse", "skill"]
     ds = nn.load("t_test.csv")
-    error = ds.persistence() - ds.y
-    assert figures["persistence_rmse"] == pytest.approx(float(np.sqrt(np.mean(error.astype(float) ** 2))))
+    error = (ds.persistence() - ds.y).astype(float)
+    assert figures["persistence_rmse"] == pytest.approx(float(np.sqrt(np.mean(error**2))))
     assert figures["skill"] == pytest.approx(1 - figures["rmse"] / figures["persistence_rmse"])
     assert figures["skill"] > 0.15
     assert "skill" in succeed("--test", "--dataset", "t_test.csv", "--model", "m.bin", "-q").out
-    held_out = succeed("--test", "--model", "m.bin", "--json", "-q").json
-    assert 0 < held_out["skill"] < 1
+    assert 0 < succeed("--test", "--model", "m.bin", "--json", "-q").json["skill"] < 1
 
 
-def test_data_that_is_no_series_has_no_skill(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    Path("d.csv").write_text("a,b_in_60s\n" + "".join(f"{i},{2 * i + 0.5}\n" for i in range(30)))
+def test_data_that_is_no_series_has_no_skill(folder):
+    (folder / "d.csv").write_text("a,b_in_60s\n" + "".join(f"{i},{2 * i + 0.5}\n" for i in range(30)))
     assert nn.load("d.csv").now is None  # there is no column b
     succeed("--train", "--dataset", "d.csv", "--model", "m.bin", "-q", "--epochs", 1)
     assert "skill" not in succeed("--test", "--model", "m.bin", "--json", "-q").json
 
 
-def test_a_network_that_has_died_is_warned_of(tmp_path, monkeypatch, caplog):
-    monkeypatch.chdir(tmp_path)
+def test_a_network_that_has_died_is_warned_of(caplog):
     net = nn.Network("2,1:relu", "regression")
     net.set_parameters({"layer0.weight": np.zeros((1, 2)), "layer0.bias": [-1.0]})
     ds = nn.Dataset(np.ones((3, 2), np.float32), np.arange(3.0)[:, None], "regression")

@@ -28,9 +28,6 @@ def sweep_here(plan, results, *more):
     return succeed("--sweep", plan, "-o", results, *more)  # nothing is left to run
 
 
-# ---------------------------------------------------------------- plans
-
-
 def test_lists_make_every_combination(folder):
     plan = {**SMALL, "batch_number": [10, 20], "threads": [1, 2, 3]}
     entries = sweep.read_plan(write_plan(folder, plan))
@@ -45,70 +42,39 @@ def test_parts_share_what_stands_beside_them_and_nothing_runs_twice(folder):
     assert [e.settings.get("seed") for e in sweep.read_plan(write_plan(folder, plan))] == [None, 0, 0]
     plan["parts"][1].pop("seed")
     assert len(sweep.read_plan(write_plan(folder, plan))) == 2
+    plans = {"a.json": {**SMALL, "name": "a"}, "b.json": {"name": "b", **dict(reversed(SMALL.items()))}}
+    one, other = ([e.name for e in sweep.read_plan(write_plan(folder, plan, name))] for name, plan in plans.items())
+    assert one == other, "an entry is called by its settings alone"
 
 
-def test_an_entry_is_called_by_its_settings_alone(folder):
-    one = sweep.read_plan(write_plan(folder, {**SMALL, "name": "a"}))
-    other = sweep.read_plan(write_plan(folder, {"name": "b", **dict(reversed(SMALL.items()))}, "other.json"))
-    assert [entry.name for entry in one] == [entry.name for entry in other]
-
-
-@pytest.mark.parametrize(
-    ("change", "told"),
-    [
-        ({"epoch": 3}, "no such key epoch: did you mean epochs?"),
-        ({"data": {"cloud": {}}}, "data: no such key cloud: did you mean clouds?"),
-        ({"data": {**CLOUDS, "path": "a.csv"}}, "one of path, series and clouds"),
-        ({"data": {**CLOUDS, "form": "map"}}, "expected table or maps"),
-        ({"data": None}, "data: expected an object"),
-        ({"layers": None}, "a part without layers"),
-        ({"parts": 3}, "parts"),
-        ({"layers": 50}, 'layers: found 50, expected text such as "30,60,10,1"'),
-        ({"layers": ["50,5,1", [50, 5, 1]]}, "layers: found [50, 5, 1], expected text"),
-        ({"data": {"path": 3}}, "data: path: found 3, expected the name of a file"),
-        ({name: [*range(100)] for name in ("seed", "epochs", "threads")}, "2000000 more combinations of its values"),
-    ],
-)
+@pytest.mark.parametrize("change, told", [
+    ({"epoch": 3}, "no such key epoch: did you mean epochs?"),
+    ({"data": {"cloud": {}}}, "data: no such key cloud: did you mean clouds?"),
+    ({"data": {**CLOUDS, "path": "a.csv"}}, "one of path, series and clouds"),
+    ({"data": {**CLOUDS, "form": "map"}}, "expected table or maps"),
+    ({"data": None}, "data: expected an object"), ({"layers": None}, "a part without layers"), ({"parts": 3}, "parts"),
+    ({"layers": 50}, 'layers: found 50, expected text such as "30,60,10,1"'),
+    ({"layers": ["50,5,1", [50, 5, 1]]}, "layers: found [50, 5, 1], expected text"),
+    ({"data": {"path": 3}}, "data: path: found 3, expected the name of a file"),
+    ({name: [*range(100)] for name in ("seed", "epochs", "threads")}, "2000000 more combinations of its values"),
+])  # fmt: skip
 def test_mistakes_in_a_plan_are_told_before_anything_runs(folder, change, told):
-    plan = {**SMALL, **change}
-    if change == {"layers": None}:
-        plan.pop("layers")
+    plan = {name: value for name, value in {**SMALL, **change}.items() if (name, value) != ("layers", None)}
     result = run("--sweep", write_plan(folder, plan), "-o", "r.csv")
-    assert result.code == 2 and told in result.err and "plan.json" in result.err
-    assert not (folder / "r.csv").exists()
+    assert result.code == 2 and told in result.err and "plan.json" in result.err and not (folder / "r.csv").exists()
 
 
-def test_plans_that_are_not_there_or_no_json(folder):
-    result = run("--sweep", "none.json", "-o", "r.csv")
-    assert result.code == 66 and "check --sweep" in result.err
-    (folder / "bad.json").write_text("{,}")
-    assert run("--sweep", "bad.json", "-o", "r.csv").code == 65
-    assert run("--sweep", write_plan(folder, SMALL)).code == 2  # no -o
-
-
-# ---------------------------------------------------------------- shipped plans
-
-
-def test_the_shipped_plans_are_plans(datasets):
-    plans = sorted((datasets / "plans").glob("*.json"))
-    assert {plan.name for plan in plans} >= {"smoke.json", "topologies.json", "batch_sizes.json", "cnn.json"}
-    for plan in plans:
-        for entry in sweep.read_plan(str(plan)):
-            parse(entry.settings["layers"])
-
-
-def test_the_thesis_s_thirty_topologies(datasets):
-    layers = {e.settings["layers"] for e in sweep.read_plan(str(datasets / "plans" / "topologies.json"))}
+def test_the_shipped_plans_are_plans_and_one_is_the_thesis_s_thirty_topologies(datasets):
+    layers = {}
+    for plan in (datasets / "plans").glob("*.json"):
+        layers[plan.stem] = {entry.settings["layers"] for entry in sweep.read_plan(str(plan))}
+        assert all(map(parse, layers[plan.stem])), plan
+    assert {*layers} >= {"smoke", "topologies", "batch_sizes", "cnn"} and len(layers["topologies"]) == 30
     third = (13, 26, 52, 104, 208, 416, 832, 1664, 3328, 6656)
-    expected = set()
     for i, n in enumerate(50 * 2**k for k in range(10)):
-        expected |= {f"50,{n},1", f"50,{n},{n // 2},1", f"50,{n},{n // 2},{third[i]},1"}
-    assert layers == expected and len(layers) == 30
-    (cnn,) = {e.settings["layers"] for e in sweep.read_plan(str(datasets / "plans" / "cnn.json"))}
+        assert {f"50,{n},1", f"50,{n},{n // 2},1", f"50,{n},{n // 2},{third[i]},1"} <= layers["topologies"]
+    (cnn,) = layers["cnn"]
     assert sum(layer.parameters for layer in parse(cnn)) == 4_352_641
-
-
-# ---------------------------------------------------------------- running
 
 
 @pytest.fixture(scope="module")
@@ -128,6 +94,9 @@ def swept(tmp_path_factory):
 
 def test_a_line_tells_all_that_was_measured(swept):
     one, two, _, _ = sweep.read_results(swept / "r.csv")
+    own, (data, test_data) = nn.Network("50,5,1", "regression"), sweep.load_data(CLOUDS, swept)
+    nn.train(own, data, epochs=2, batch_number=20, holdout=0)
+    assert one["rmse"] == pytest.approx(nn.test(own, test_data)["rmse"], rel=1e-5), "the error is the test's"
     assert (one["layers"], two["layers"]) == ("50,5:relu,1:linear", "50,5:relu,3:relu,1:linear")
     for row, layers in ((one, "50,5,1"), (two, "50,5,3,1")):
         net = nn.Network(layers, "regression")
@@ -158,28 +127,19 @@ def test_values_that_a_flag_cannot_have_are_lines_that_say_what_it_can(folder):
         assert row["status"].startswith(f"plan: {name}") and "expected" in row["status"] and str(value) in row["status"]
 
 
-def test_the_error_is_the_test_s(swept):
-    data, test_data = sweep.load_data(CLOUDS, swept)
-    net = nn.Network("50,5,1", "regression")
-    nn.train(net, data, epochs=2, batch_number=20, holdout=0)
-    assert sweep.read_results(swept / "r.csv")[0]["rmse"] == pytest.approx(nn.test(net, test_data)["rmse"], rel=1e-5)
-
-
-def test_a_sweep_goes_on_where_it_stopped(folder):
-    plan = write_plan(folder, SMALL)
+def test_a_sweep_goes_on_where_it_stopped_and_prints_a_table(folder):
+    plan, results = write_plan(folder, SMALL), folder / "r.csv"
     succeed("--sweep", f"{plan}:0", "-o", "r.csv", "-q")
-    first = (folder / "r.csv").read_text()
+    first = results.read_text()
     assert len(first.splitlines()) == 2
-    with open("r.csv", "a") as file:
-        file.write("a line that was cut when the power fai")
+    results.write_text(first + "a line that was cut when the power fai")
     result = succeed("--sweep", plan, "-o", "r.csv")
-    assert (folder / "r.csv").read_text().startswith(first)
-    rows = sweep.read_results("r.csv")
-    assert [row["index"] for row in rows] == [0, 1]
+    assert results.read_text().startswith(first) and [row["index"] for row in sweep.read_results("r.csv")] == [0, 1]
     assert "50,5,3,1" in result.err and "50,5,1," not in result.err
-    before = (folder / "r.csv").read_bytes()
+    assert all(words in result.out for words in ("ms/batch", "50,5,1", "261"))
+    before = results.read_bytes()
     succeed("--sweep", plan, "-o", "r.csv", "-q")
-    assert (folder / "r.csv").read_bytes() == before
+    assert results.read_bytes() == before
 
 
 def test_jobs_of_an_array_may_share_a_file_or_have_their_own(folder):
@@ -190,9 +150,8 @@ def test_jobs_of_an_array_may_share_a_file_or_have_their_own(folder):
     assert sorted(row["index"] for row in sweep.read_results("found/shared.csv")) == [0, 1]
     for i in (0, 1):
         succeed("--sweep", f"{plan}:{i}", "-o", f"found/own-{i}.csv", "-q")
-    collected = sweep.collect("found/own-*.csv")
-    assert [row["index"] for row in collected] == [0, 1]
-    assert len(sweep.collect("found")) == 2  # the same entries in three files
+    assert [row["index"] for row in sweep.collect("found/own-*.csv")] == [0, 1]
+    assert len(sweep.collect("found")) == 2, "the same entries in three files"
     result = run("--sweep", f"{plan}:2", "-o", "x.csv")
     assert result.code == 2 and "2 entries" in result.err
     with pytest.raises(nn.InputNotFound):
@@ -200,17 +159,12 @@ def test_jobs_of_an_array_may_share_a_file_or_have_their_own(folder):
 
 
 def test_a_process_that_is_killed_leaves_a_line(folder, monkeypatch):
-    run_process = subprocess.run
-
-    def killed(command, **options):
-        script = "import os, signal; os.kill(os.getpid(), signal.SIGKILL)"
-        return run_process([command[0], "-c", script], **options)
-
+    kill, run_process = "import os, signal; os.kill(os.getpid(), signal.SIGKILL)", subprocess.run
+    killed = lambda command, **options: run_process([command[0], "-c", kill], **options)  # noqa: E731
     monkeypatch.setattr(sweep.subprocess, "run", killed)
-    plan = write_plan(folder, {**SMALL, "layers": "50,5,1"})
-    rows = sweep.sweep(plan, "r.csv")
-    assert [row["status"] for row in rows] == ["ended by signal 9: out of memory?"]
-    assert rows[0]["layers"] == "50,5,1" and rows[0]["parameters"] == 261
+    (row,) = sweep.sweep(write_plan(folder, {**SMALL, "layers": "50,5,1"}), "r.csv")
+    assert row["status"] == "ended by signal 9: out of memory?"
+    assert row["layers"] == "50,5,1" and row["parameters"] == 261
 
 
 def test_a_sweep_can_be_stopped_and_keeps_what_it_has(folder):
@@ -225,24 +179,20 @@ def test_a_sweep_can_be_stopped_and_keeps_what_it_has(folder):
 
 
 def test_files_beside_the_plan_are_found_from_anywhere(folder):
-    there = folder / "there"
-    there.mkdir()
-    write_two_classes(there / "two.csv", rows=90)
-    write_numbers(there / "numbers.csv", rows=90)
-    plan = {"epochs": 1, "parts": [
-        {"data": {"path": "two.csv"}, "layers": "2,3,1"},
-        {"data": {"path": "numbers.csv", "test": "numbers.csv"}, "layers": "2,3,1",
-         "batches": 1, "batch_number": 8},
-        {"data": {"path": "numbers.csv", "target": "x"}, "layers": "2,3,1"},
-        {"data": {"path": "numbers.csv,numbers.csv"}, "layers": "2,3,1"},
-    ]}  # fmt: skip
-    (there / "plan.json").write_text(json.dumps(plan))
-    sweep_here("there/plan.json", "r.csv")
+    (folder / "there").mkdir()
+    write_two_classes(folder / "there" / "two.csv", rows=90)
+    write_numbers(folder / "there" / "numbers.csv", rows=90)
+    parts = [
+        {"data": {"path": "two.csv"}},
+        {"data": {"path": "numbers.csv", "test": "numbers.csv"}, "batches": 1, "batch_number": 8},
+        {"data": {"path": "numbers.csv", "target": "x"}},
+        {"data": {"path": "numbers.csv,numbers.csv"}},
+    ]
+    sweep_here(write_plan(folder, {"epochs": 1, "layers": "2,3,1", "parts": parts}, "there/plan.json"), "r.csv")
     rows = sweep.read_results("r.csv")
     assert [row["status"] for row in rows] == ["ok"] * 4
-    assert rows[0]["accuracy"] is not None and rows[0]["rmse"] is None and rows[0]["rows"] == 72
-    assert rows[1]["rows"] == 8 and rows[1]["rmse"] is not None
-    assert rows[3]["rows"] == 144
+    assert [row["rows"] for row in rows] == [72, 8, 72, 144]
+    assert rows[0]["accuracy"] is not None and rows[0]["rmse"] is None and rows[1]["rmse"] is not None
 
 
 def test_a_measured_series_is_data_too(folder, shared):
@@ -255,19 +205,19 @@ def test_a_measured_series_is_data_too(folder, shared):
     assert row["status"] == "ok" and row["data"] == "hope_melpitz_1s.csv.gz table" and row["rows"] == 2773
 
 
-def test_other_files_are_no_results(folder):
-    write_two_classes(folder / "two.csv")
-    for code, path in ((65, "two.csv"), (73, "none/r.csv")):
-        assert run("--sweep", write_plan(folder, SMALL), "-o", path).code == code
-    assert (folder / "two.csv").read_text().startswith('"a"')
-
-
-def test_results_of_another_version_are_told_from_other_files(folder):
+def test_other_files_are_no_plans_and_no_results_and_those_of_another_version_are_told_from_them(folder):
+    result = run("--sweep", "none.json", "-o", "r.csv")
+    assert result.code == 66 and "check --sweep" in result.err
+    (folder / "bad.json").write_text("{,}")
+    before, plan = write_two_classes(folder / "two.csv").read_bytes(), write_plan(folder, SMALL)
+    for code, *given in (
+        (65, "bad.json", "-o", "r.csv"),
+        (2, plan),
+        (65, plan, "-o", "two.csv"),
+        (73, plan, "-o", "n/r"),
+    ):
+        assert run("--sweep", *given).code == code, given
+    assert (folder / "two.csv").read_bytes() == before
     (folder / "r.csv").write_text(",".join(name for name in sweep.COLUMNS if name != "threads_used") + "\n")
-    for result in (run("--sweep", write_plan(folder, SMALL), "-o", "r.csv"), run("--plot", "r.csv", "-o", "pictures")):
+    for result in (run("--sweep", plan, "-o", "r.csv"), run("--plot", "r.csv", "-o", "pictures")):
         assert result.code == 65 and "written by another version of nn, with other columns (threads_used)" in result.err
-
-
-def test_the_command_prints_a_table(folder):
-    out = sweep_here(write_plan(folder, {**SMALL, "layers": "50,5,1"}), "r.csv").out
-    assert "ms/batch" in out and "50,5,1" in out and "261" in out

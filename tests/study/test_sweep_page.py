@@ -12,11 +12,9 @@ from nn.pages.page import html_of
 from nn.study import sweep, sweep_page
 from nn.study.results import INFERENCE_ROWS
 
-SIZES = (
-    (2_601, "50,50:relu,1:linear", 1),
-    (83_201, "50,1600:relu,1:linear", 1),
-    (120_401, "50,400:relu,250:relu,1:linear", 2),
-)
+SIZES = (  # layers, parameters, depth
+    ("50,50:relu,1:linear", 2_601, 1), ("50,1600:relu,1:linear", 83_201, 1), ("50,400:relu,250:relu,1:linear", 120_401, 2)
+)  # fmt: skip
 
 
 def result(layers, parameters, depth, backend="omp", batch=100, ms=1.0, **more):
@@ -24,14 +22,13 @@ def result(layers, parameters, depth, backend="omp", batch=100, ms=1.0, **more):
     row = dict.fromkeys(sweep.COLUMNS)
     row |= {
         "entry": f"{layers}{backend}{batch}{more}", "plan": "made up", "status": "ok", "data": "clouds table",
-        "layers": layers, "kind": "dense", "depth": float(depth), "width": 50.0, 
-        "parameters": float(parameters),
+        "layers": layers, "kind": "dense", "depth": float(depth), "width": 50.0, "parameters": float(parameters),
         "rows": 1000.0, "inputs": 50.0, "batch_number": float(batch), "epochs": 3.0, "backend": backend,
         "engine": "omp (avx2)" if backend == "omp" else f"{backend} (Large GPU)",
         "device": "Some Processor" if backend == "omp" else "Large GPU", "cores": 8.0, "dtype": "float32",
         "train_s": ms / 100, "epoch_s": ms / 300, "batch_ms": ms, "batch_p95_ms": 1.1 * ms,
-        "network_bytes": 16.0 * parameters, "peak_bytes": 1e8, "loss": 0.1, "rmse": 150.0, "mae": 100.0, 
-        "r2": 0.6,         "skill": 0.3, "nn": "0.1.0", "python": "3.11.7", "numpy": "2.0",
+        "network_bytes": 16.0 * parameters, "peak_bytes": 1e8, "loss": 0.1, "rmse": 150.0, "mae": 100.0, "r2": 0.6,
+        "skill": 0.3, "nn": "0.1.0", "python": "3.11.7", "numpy": "2.0",
     }  # fmt: skip
     row |= {f"infer_{n}_ms": ms * n / 100 for n in INFERENCE_ROWS}
     return row | ({"threads": 2.0} if backend == "omp" else {"threads": 1.0}) | more
@@ -41,13 +38,12 @@ def result(layers, parameters, depth, backend="omp", batch=100, ms=1.0, **more):
 def results():
     """A processor that is quick with small networks, and a GPU that is quick with large ones."""
     rows = []
-    for parameters, layers, depth in SIZES:
+    two = {"gpus": 2.0, "distribute": "mirrored", "engine": "cuda (2 x Large GPU, mirrored)"}
+    for size in SIZES:
         for batch in (100, 1000):
-            rows.append(result(layers, parameters, depth, batch=batch, ms=parameters * batch / 1e6))
-            rows.append(result(layers, parameters, depth, "cuda", batch=batch, ms=1.0 + parameters * batch / 1e8))
-        rows.append(result(layers, parameters, depth, threads=1.0, ms=parameters * 190 / 1e6))
-        rows.append(result(layers, parameters, depth, "cuda", gpus=2.0, distribute="mirrored", ms=0.8,
-                           engine="cuda (2 x Large GPU, mirrored)"))  # fmt: skip
+            rows.append(result(*size, batch=batch, ms=size[1] * batch / 1e6))
+            rows.append(result(*size, "cuda", batch=batch, ms=1.0 + size[1] * batch / 1e8))
+        rows += [result(*size, threads=1.0, ms=size[1] * 190 / 1e6), result(*size, "cuda", ms=0.8, **two)]
     return rows
 
 
@@ -55,9 +51,6 @@ def results():
 def pictures(results):
     """All pictures of the results, by name."""
     return named(sweep_page.pictures_of(results))
-
-
-# ---------------------------------------------------------------- pictures
 
 
 LABELS = {  # picture -> what must be written in it: the axes with their units, and who is who
@@ -81,7 +74,7 @@ def test_every_picture_says_what_it_shows(pictures):
 
 def test_speed_up_by_gpus_is_drawn_for_both_ways_of_each_network():
     rows = [
-        result("50,1600:relu,1:linear", 83_201, 1, "cuda", gpus=float(gpus), distribute=how, ms=1 / gpus, engine=how)
+        result(*SIZES[1], "cuda", gpus=float(gpus), distribute=how, ms=1 / gpus, engine=how)
         for gpus in (1, 2, 4)
         for how in ("mirrored", "central")
     ]
@@ -89,13 +82,10 @@ def test_speed_up_by_gpus_is_drawn_for_both_ways_of_each_network():
     assert {"50-1600-1, batch 100, central", "50-1600-1, batch 100, mirrored"} < {line.name for line in picture.lines}
 
 
-def test_rows_that_no_sweep_writes_are_no_internal_error(results):
-    assert sweep_page.pictures_of([*results, result("50,50:relu,1:linear", 2601, 1, batch=0, ms=-1.0, gpus=0.0)])
-
-
-def test_a_picture_has_the_same_bytes_every_time(results, pictures):
+def test_a_picture_has_the_same_bytes_every_time_and_is_made_of_rows_that_no_sweep_writes(results, pictures):
     again = named(sweep_page.pictures_of(results))["inference"]
     assert chart.alone(again) == chart.alone(pictures["inference"])
+    assert sweep_page.pictures_of([*results, result(*SIZES[0], batch=0, ms=-1.0, gpus=0.0)])
 
 
 def test_axes_have_numbers_that_can_be_read(pictures):
@@ -109,28 +99,18 @@ def test_axes_have_numbers_that_can_be_read(pictures):
             assert 0 <= round(min(places)) < round(max(places)) <= 400
 
 
-# ---------------------------------------------------------------- the answer in words
-
-
-def test_the_answer_names_the_size_from_which_the_gpu_is_faster(results):
-    lines = sweep_page.verdicts(results)
-    assert lines == [
+def test_the_answer_names_the_size_from_which_the_gpu_is_faster_and_hides_no_exceptions(results):
+    assert sweep_page.verdicts(results) == [
         "Dense networks, batches of 100 rows: Some Processor is faster up to 2,601 parameters, "
         "Large GPU from 83,201 parameters on.",
         "Dense networks, batches of 1000 rows: Large GPU is faster than Some Processor from 2,601 parameters "
         "on, the smallest measured.",
     ]
-
-
-def test_the_answer_does_not_hide_exceptions(results):
-    quick = result(SIZES[-1][1], SIZES[-1][0], 2, ms=0.01)
+    quick = result(*SIZES[-1], ms=0.01)
     assert "(1 larger ones are faster on Some Processor too)" in sweep_page.verdicts([*results, quick])[0]
     slow = [{**row, "batch_ms": 1e6} if row["backend"] == "cuda" else row for row in results]
     assert "is faster than Large GPU up to 120,401 parameters, the largest measured" in sweep_page.verdicts(slow)[0]
     assert "nothing to compare" in sweep_page.verdicts([row for row in results if row["backend"] == "omp"])[0]
-
-
-# ---------------------------------------------------------------- pages
 
 
 def test_the_page_holds_the_figures(results):
@@ -141,22 +121,17 @@ def test_the_page_holds_the_figures(results):
     assert page.tags.count("svg") == 14
 
 
-def test_results_without_a_measurement_make_a_page_without_pictures(folder):
-    plan = {"data": {"clouds": {"rows": 200}}, "layers": "50,1", "backend": "nowhere"}
-    (folder / "plan.json").write_text(json.dumps(plan))
-    succeed("--sweep", "plan.json:0", "-o", "r.csv", "--report", "page.html", "-q")
-    assert "backend nowhere: expected auto, seq, omp, cuda or cudnn" in (folder / "page.html").read_text()
-    result = run("--plot", "r.csv", "-o", "p")
-    assert result.code == 2 and "nothing to draw in r.csv: 1 results, 1 of them failed" in result.err
-
-
-def test_a_page_does_not_replace_the_plan_or_the_results(folder):
-    plan = '{"data": {"clouds": {"rows": 200}}, "layers": "50,1"}'
+def test_results_without_a_measurement_make_a_page_without_pictures_that_replaces_no_plan_and_no_results(folder):
+    plan = '{"data": {"clouds": {"rows": 200}}, "layers": "50,1", "backend": "nowhere"}'
     (folder / "plan.json").write_text(plan)
     for page, told in (("plan.json", " is both input and output"), ("r.csv", ": the same file as --")):
         result = run("--sweep", "plan.json", "-o", "r.csv", "--report", page)
         assert result.code == 2 and page + told in result.err
     assert (folder / "plan.json").read_text() == plan and not (folder / "r.csv").exists()
+    succeed("--sweep", "plan.json:0", "-o", "r.csv", "--report", "page.html", "-q")
+    assert "backend nowhere: expected auto, seq, omp, cuda or cudnn" in (folder / "page.html").read_text()
+    result = run("--plot", "r.csv", "-o", "p")
+    assert result.code == 2 and "nothing to draw in r.csv: 1 results, 1 of them failed" in result.err
 
 
 def test_a_sweep_becomes_pictures_and_a_page(folder):

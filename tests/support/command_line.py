@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import csv
 import io
 import json
 import math
@@ -70,6 +71,12 @@ def succeed(*arguments) -> Result:
     result = run(*arguments)
     assert result.code == 0, result.err
     return result
+
+
+def predictions(model, data, *flags) -> list[dict[str, str]]:
+    """The rows that `nn --predict` writes."""
+    out = succeed("--predict", "--model", model, "--dataset", data, "-q", *flags).out
+    return list(csv.DictReader(io.StringIO(out, newline="")))
 
 
 def environment(**variables) -> dict[str, str]:

@@ -3,6 +3,7 @@
 import signal
 
 import numpy as np
+import pytest
 
 import nn
 from nn.nn import Network
@@ -46,6 +47,17 @@ def check_alone(task, net, told, *given, **flags):
         assert member.seed == own["seed"]
         one = alone(task, member.seed, own["settings"], *given, **flags)
         assert np.array_equal(vector(member), vector(one)) and member.metadata() == one.metadata()
+
+
+def check_means(net, told, best_epochs):
+    """Check the losses that are told of members: their means, to which one that has stopped gives its best epoch's."""
+    for name in ("loss", "val_loss", "val_metric"):
+        lists, epochs = [member.history[name] for member in net.members], len(told[name])
+        lasting = [own + [own[best - 1]] * (epochs - len(own)) for own, best in zip(lists, best_epochs, strict=True)]
+        assert epochs == max(map(len, lists)) and told[name] == net.history[name], name
+        assert told[name] == pytest.approx(np.average(lasting, 0, net.member_weights), rel=1e-12), (
+            name
+        )  # one sum or two
 
 
 def check_file(net, path, x):

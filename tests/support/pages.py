@@ -14,11 +14,6 @@ def texts(svg: str) -> list[str]:
     return ["".join(node.itertext()).strip() for node in ET.fromstring(svg).iter() if node.tag.endswith("text")]
 
 
-def words(pictures) -> dict[str, set]:
-    """What is written in each picture, by its name."""
-    return {picture.name: set(texts(picture.svg())) for picture in pictures}
-
-
 class Page(html.parser.HTMLParser):
     """The elements of a page: every opened one must be closed, and ids must be unique."""
 

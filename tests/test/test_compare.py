@@ -39,20 +39,14 @@ def test_the_better_model_is_named_and_the_interval_is_of_the_difference(task, m
     assert swapped["interval"] == pytest.approx([-end for end in reversed(own["interval"])])
 
 
-def test_a_paired_interval_is_narrower_than_those_of_the_models():
-    ds, new = data(), data(seed=9)
-    nets = trained(ds, 30), trained(ds, 31)
-    low, high = compared(nets, [new, new], NAMES)["metrics"]["roc_auc"]["interval"]
-    alone = nn.test(nets[0], new, intervals=True)["intervals"]["roc_auc"]
+def test_a_paired_interval_is_narrower_than_those_of_the_models_and_rows_that_cannot_tell_say_so():
+    ds, new, few = data(), data(seed=9), data(rows=6, seed=3)
+    net, same, other = trained(ds, 30), trained(ds, 30), trained(ds, 31)
+    low, high = compared([net, other], [new, new], NAMES)["metrics"]["roc_auc"]["interval"]
+    alone = nn.test(net, new, intervals=True)["intervals"]["roc_auc"]
     assert high - low < 0.5 * (alone[1] - alone[0])
-
-
-def test_rows_that_cannot_tell_say_so():
-    ds = data()
-    net, same = trained(ds, 5), trained(ds, 5)
     found = compared([net, same], [ds, ds], NAMES)
     assert found["better"] is None and "cannot tell" in found["verdict"] and found["disagree"] == []
-    few = data(rows=6, seed=3)
     assert "too few" in compared([net, same], [few, few], NAMES)["verdict"]
 
 

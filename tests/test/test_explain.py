@@ -2,11 +2,13 @@
 
 import csv
 import itertools
-from math import factorial
+import re
+from functools import cache
 
 import numpy as np
 import pytest
 from support.command_line import run, succeed
+from support.tables import csv_of
 
 import nn as package
 from nn.test import shapley
@@ -33,9 +35,7 @@ def table(rows: int = 240, seed: int = 0, classes: int = 2) -> list[dict]:
 
 def write(rows: list[dict], path: str = "t.csv") -> None:
     with open(path, "w", newline="") as file:
-        writer = csv.DictWriter(file, list(rows[0]))
-        writer.writeheader()
-        writer.writerows(rows)
+        file.write(csv_of(list(rows[0]), zip(*(row.values() for row in rows), strict=True)))
 
 
 @pytest.fixture
@@ -44,11 +44,10 @@ def by_permutations(monkeypatch):
     monkeypatch.setattr(shapley, "EXACT", 0)
 
 
-def trained(networks: int = 1, classes: int = 2, layers: str = "auto,6:tanh,1", **settings):
+def trained(networks: int = 1, classes: int = 2, layers: str = "4,6:tanh,1"):
     ds = package.load(table(classes=classes), target="y")
-    layers = layers if classes == 2 else layers[:-1] + str(classes)
-    net = package.Network(layers.replace("auto", "4"), ds.task, seed=1)
-    package.train(net, ds, epochs=3, learning_rate=0.02, networks=networks, **settings)
+    net = package.Network(layers if classes == 2 else f"4,6:tanh,{classes}", ds.task, seed=1)
+    package.train(net, ds, epochs=3, learning_rate=0.02, networks=networks)
     return net, ds
 
 
@@ -61,25 +60,20 @@ def logits(net, x) -> np.ndarray:
 
 
 def by_hand(net, rows, background) -> np.ndarray:
-    """Shapley values by their definition: all coalitions, all background rows, raw rows predicted."""
-    n, found = len(COLUMNS), []
-    for row in rows:
+    """Shapley values by their definition: all orders of the columns, all background rows, raw rows predicted."""
 
-        def worth(inside, row=row):
-            mixed = [{name: (row if name in inside else other)[name] for name in COLUMNS} for other in background]
-            return logits(net, package.load_for(net, mixed, labelled=False).x).mean(axis=0)
+    @cache
+    def worth(number, inside):
+        row = rows[number]
+        mixed = [{name: (row if name in inside else other)[name] for name in COLUMNS} for other in background]
+        return logits(net, package.load_for(net, mixed, labelled=False).x).mean(axis=0)
 
-        shares = []
-        for name in COLUMNS:
-            others = [other for other in COLUMNS if other != name]
-            total = 0.0
-            for size in range(n):
-                for inside in itertools.combinations(others, size):
-                    weight = factorial(size) * factorial(n - size - 1) / factorial(n)
-                    total = total + weight * (worth({*inside, name}) - worth(set(inside)))
-            shares.append(total)
-        found.append(shares)
-    return np.array(found)
+    def share(number, name, order):
+        before = order[: order.index(name)]
+        return worth(number, frozenset([*before, name])) - worth(number, frozenset(before))
+
+    orders = [*itertools.permutations(COLUMNS)]
+    return np.array([[[share(k, name, o) for o in orders] for name in COLUMNS] for k in range(len(rows))]).mean(axis=2)
 
 
 @pytest.mark.parametrize(("networks", "classes"), [(1, 2), (3, 2), (2, 3)])
@@ -97,25 +91,18 @@ def test_contributions_are_those_of_all_coalitions(networks, classes):
 def test_base_and_columns_add_up_to_the_value(exact, by_permutations):
     net, ds = trained(3)
     found = explain(net, ds.x[:40], ds.x[100:150], exact=exact)
-    value = Value(net)
-    values = value.of(value.read(ds.x[:40]))
+    values = Value(net).of(Value(net).read(ds.x[:40]))
     assert np.abs(found.base_values + found.values.sum(axis=1) - values[:, 0]).max() < 1e-9
     assert np.allclose(values, logits(net, ds.x[:40]), atol=1e-4)
 
 
-def test_permutations_are_exact_where_columns_act_in_pairs(by_permutations):
+def test_permutations_come_near_all_coalitions_and_are_exact_where_columns_act_in_pairs(by_permutations):
     """A network of one hidden layer that squares: its output has products of two columns, and no more."""
-    ds = package.Dataset(np.random.default_rng(0).normal(size=(60, 5)), np.zeros(60), task="regression")
-    net = package.Network("5,5:linear,1", "regression", dtype="float64", seed=3)
-    every = explain(net, ds.x[:4], ds.x[30:40], exact=True)
-    drawn = explain(net, ds.x[:4], ds.x[30:40])
+    x, (net, ds) = np.random.default_rng(0).normal(size=(60, 5)), trained(2)
+    squares = package.Network("5,5:linear,1", "regression", dtype="float64", seed=3)
+    every, drawn = (explain(squares, x[:4], x[30:40], exact=exact) for exact in (True, False))
     assert np.allclose(every.values, drawn.values, atol=1e-12) and drawn.error < 1e-12
-
-
-def test_permutations_come_near_all_coalitions(by_permutations):
-    net, ds = trained(2)
-    every = explain(net, ds.x[:30], ds.x[100:200], exact=True)
-    drawn = explain(net, ds.x[:30], ds.x[100:200])
+    every, drawn = (explain(net, ds.x[:30], ds.x[100:200], exact=exact) for exact in (True, False))
     off = np.sqrt(np.mean((drawn.values - every.values) ** 2))
     assert 0 < off < 3 * drawn.error < 0.1
 
@@ -142,7 +129,7 @@ def test_importance_judges_only_rows_that_some_network_does_not_know(folder):
 
 def test_threads_change_no_bit_and_the_plain_core_judges_the_fast_one(by_permutations):
     """1e-5: float32, sums in another order."""
-    net, ds = trained(2, layers="auto,6:silu,dropout0.2,5,1")
+    net, ds = trained(2, layers="4,6:silu,dropout0.2,5,1")
     values = []
     for backend, threads in (("omp", 1), ("omp", 2), ("seq", 1)):
         for member in net.members:
@@ -159,12 +146,8 @@ def test_columns_of_a_linear_model_add_their_weight_times_their_distance_from_th
     found = explain(net, x[:4], x[10:], exact=exact)
     expected = net.parameters()["layer0.weight"] * (x[:4] - x[10:].mean(axis=0))
     assert np.allclose(found.values, expected, atol=1e-12) and np.abs(found.values[:, 4]).max() < 1e-15
-
-
-def test_one_column_has_the_whole_difference(by_permutations):
-    x = np.arange(6.0)[:, None]
-    found = explain(package.Network("1,3:tanh,1", "regression", dtype="float64", seed=3), x[:2], x[2:])
-    assert found.error == 0 and found.values.shape == (2, 1) and found.values[0] != found.values[1]
+    found = explain(package.Network("1,3:tanh,1", "regression", dtype="float64", seed=3), x[:2, :1], x[2:8, :1])
+    assert found.error == 0 and found.values.shape == (2, 1) and found.values[0] != found.values[1], "one column"
 
 
 def test_a_score_that_rounds_to_1_has_a_finite_value():
@@ -192,13 +175,12 @@ def test_importance_is_scikit_learns():
 def test_groups_and_columns_that_go_together():
     rng = np.random.default_rng(1)
     a, c = rng.normal(size=(2, 400))
-    rows = {"a": a, "twin": a + 0.01 * rng.normal(size=400), "c": c, "y": 3 * a + 0.1 * c}
-    ds = package.load(rows, target="y")
+    ds = package.load({"a": a, "twin": a + 0.01 * rng.normal(size=400), "c": c, "y": 3 * a + 0.1 * c}, target="y")
     net = package.Network("3,8,1", ds.task, seed=0)
     package.train(net, ds, epochs=20)
     found = importance(net, ds, group_columns="a+twin,twin+c")
-    both, most = found.mean[found.names.index("a+twin")], found.mean[found.names.index("a")]
-    assert both > most and found.correlated[0][:2] == ("twin", "a") and found.metric == "rmse"
+    mean = dict(zip(found.names, found.mean))
+    assert mean["a+twin"] > mean["a"] and found.correlated[0][:2] == ("twin", "a") and found.metric == "rmse"
     with pytest.raises(UsageError, match="--group_columns a\\+b: b is no input"):
         importance(net, ds, group_columns="a+b")
 
@@ -213,40 +195,39 @@ def test_curves_go_as_the_prediction_does():
 
 
 def test_images_and_one_class_are_refused():
-    net = package.Network("1x4x4,conv2k3,2", "multiclass")
+    images, (net, ds) = np.zeros((2, 1, 4, 4), np.float32), trained()
     with pytest.raises(UsageError, match="images have no columns"):
-        explain(net, np.zeros((2, 1, 4, 4), np.float32), np.zeros((2, 1, 4, 4), np.float32))
-    net, ds = trained()
-    ones = ds.of_rows(np.flatnonzero(ds.y == 1))
+        explain(package.Network("1x4x4,conv2k3,2", "multiclass"), images, images)
     with pytest.raises(DataError, match="roc_auc is undefined"):
-        importance(net, ones)
+        importance(net, ds.of_rows(np.flatnonzero(ds.y == 1)))
     with pytest.raises(UsageError, match="at most 20 have few enough coalitions"):
         explain(package.Network("30,1", "binary"), np.zeros((2, 30)), np.zeros((2, 30)), exact=True)
 
 
-# ---------------------------------------------------------------- the command
-
-
-def refused(code: int, *arguments) -> str:
-    """The last line of stderr of a command that ends with this exit code."""
-    result = run(*arguments)
-    assert result.code == code, result.err
-    return result.err.splitlines()[-1]
-
-
-@pytest.fixture
-def model(folder):
+def test_the_command_says_what_matters_in_few_lines_and_writes_contributions(folder):
     write(table())
     succeed("--train", "--dataset", "t.csv", "--model", "m.bin", "--effort", "quick")
-    return folder / "m.bin"
-
-
-def test_the_command_says_what_matters_in_few_lines(model):
-    printed = succeed("--explain", "--model", "m.bin").out.splitlines()
+    of_model = "--explain", "--model", "m.bin"
+    printed = succeed(*of_model).out.splitlines()
     assert len(printed) <= 25 and "what it loses without a column" in printed[0]
     assert printed[2].split()[0] == "a" and "█" in printed[2]
-    told = succeed("--explain", "--model", "m.bin", "--json", "--monitor", "loss").json
+    told = succeed(*of_model, "--json", "--monitor", "loss").json
     assert told["importance"]["metric"] == "loss" and set(told["curves"]) == set(COLUMNS)
+    line = succeed(*of_model, "--dataset", "t.csv", "-o", "why.csv").err.splitlines()[-1]
+    assert line.startswith("why.csv: ")
+    with open("why.csv", newline="") as file:
+        rows = list(csv.DictReader(file))
+    assert list(rows[0]) == ["row", "base", *COLUMNS, "value"] and len(rows) == 240
+    for row in rows[:5]:
+        assert abs(sum(float(row[name]) for name in ["base", *COLUMNS]) - float(row["value"])) < 1e-9
+    write([{name: row[name] for name in COLUMNS} for row in table(2)], "new.csv")
+    refused = run(*of_model, "--dataset", "new.csv")
+    assert refused.code == 65 and "target" in refused.err.splitlines()[-1], "without the truth there is no importance"
+    succeed(*of_model, "--dataset", "new.csv", "-o", "why.csv")
+    (folder / "t.csv").rename("moved.csv")
+    refused = run(*of_model, "--dataset", "moved.csv", "-o", "why.csv")
+    assert refused.code == 2 and re.search("no background rows.*--background", refused.err.splitlines()[-1])
+    succeed(*of_model, "--dataset", "moved.csv", "--background", "moved.csv", "-o", "why.csv")
 
 
 def test_long_names_are_shortened_in_a_terminal(folder):
@@ -256,26 +237,3 @@ def test_long_names_are_shortened_in_a_terminal(folder):
     succeed("--train", "--dataset", "t.csv", "--model", "m.bin", "--layers", "auto,4,1", "--epochs", 1, "-q")
     out = succeed("--explain", "--model", "m.bin").out
     assert "correlation" in out and max(map(len, out.splitlines())) < 400
-
-
-def test_contributions_are_written(model):
-    line = succeed("--explain", "--model", "m.bin", "--dataset", "t.csv", "-o", "why.csv").err.splitlines()[-1]
-    assert line.startswith("why.csv: ")
-    with open("why.csv", newline="") as file:
-        rows = list(csv.DictReader(file))
-    assert list(rows[0]) == ["row", "base", *COLUMNS, "value"] and len(rows) == 240
-    for row in rows[:5]:
-        assert abs(sum(float(row[name]) for name in ["base", *COLUMNS]) - float(row["value"])) < 1e-9
-
-
-def test_who_has_no_background_rows_is_told_what_to_do(model):
-    (model.parent / "t.csv").rename("moved.csv")
-    line = refused(2, "--explain", "--model", "m.bin", "--dataset", "moved.csv", "-o", "why.csv")
-    assert "no background rows" in line and "--background" in line
-    succeed("--explain", "--model", "m.bin", "--dataset", "moved.csv", "--background", "moved.csv", "-o", "why.csv")
-
-
-def test_rows_without_the_truth_have_no_importance(model):
-    write([{name: row[name] for name in COLUMNS} for row in table(2)], "new.csv")
-    assert "target" in refused(65, "--explain", "--model", "m.bin", "--dataset", "new.csv")
-    succeed("--explain", "--model", "m.bin", "--dataset", "new.csv", "-o", "why.csv")

@@ -19,13 +19,9 @@ def bars(count, side=8, mirrored=True):
     """Images with a bright line across or, `mirrored`, down; else at their left or right."""
     rng, y = np.random.default_rng(0), (np.arange(count) % 2).astype(np.int32)
     x, at = rng.integers(0, 120, (count, 1, side, side)).astype(np.uint8), rng.integers(1, side - 1, count)
-    for image, place, down in zip(x, at, y, strict=True):
-        if not mirrored:
-            image[0, :, -2 if down else 1] = 200
-        elif down:
-            image[0, :, place] = 200
-        else:
-            image[0, place] = 200
+    for image, place, down in zip(x[:, 0], at, y, strict=True):
+        line = image[place] if mirrored and not down else image[:, place if mirrored else -2 if down else 1]
+        line[:] = 200
     return nn.Dataset(x=x, y=y, task="binary", classes=["across", "down"])
 
 
@@ -61,16 +57,12 @@ def test_the_candidates_fit_the_budget_or_are_as_short_as_can_be(name, effort):
     assert {one.augment for one in trials} in (set(), {"none", "mirror"}, {"shift", "both"})
 
 
-@pytest.mark.parametrize(
-    ("shape", "layers"),
-    [
-        ((1, 28, 28), "conv24k3same,maxpool2,conv48k3same,maxpool2,conv96k3same,"),
-        ((3, 32, 32), "conv24k3same,maxpool2,conv48k3same,maxpool2,conv96k3same,maxpool2,"),
-        ((3, 224, 200), "avgpool6,conv24k3same,maxpool2,conv48k3same,maxpool2,conv96k3same,maxpool2,"),
-        ((1, 4, 4), "conv24k3same,conv48k3same,conv96k3same,"),
-        ((2, 1, 30), "conv24k3same,conv48k3same,conv96k3same,"),
-    ],
-)
+@pytest.mark.parametrize("shape, layers", [
+    ((1, 28, 28), "conv24k3same,maxpool2,conv48k3same,maxpool2,conv96k3same,"),
+    ((3, 32, 32), "conv24k3same,maxpool2,conv48k3same,maxpool2,conv96k3same,maxpool2,"),
+    ((3, 224, 200), "avgpool6,conv24k3same,maxpool2,conv48k3same,maxpool2,conv96k3same,maxpool2,"),
+    ((1, 4, 4), "conv24k3same,conv48k3same,conv96k3same,"), ((2, 1, 30), "conv24k3same,conv48k3same,conv96k3same,"),
+])  # fmt: skip
 def test_layers_fit_the_size_of_the_images(shape, layers):
     ds = nn.Dataset(x=np.zeros((60, *shape), np.uint8), y=np.arange(60) / 60.0, task="regression")
     (*_, (candidate, net, _)) = Effort(ds, "quick", {}, {}).candidates()
@@ -83,8 +75,7 @@ def test_images_are_mirrored_where_validation_rows_are_none_the_worse_for_it(mir
     ds = bars(300, mirrored=mirrored)
     net, metrics = chosen(ds)
     (flags,) = [one["flags"] for one in metrics["chosen"]]
-    assert ("--augment both" in flags) == mirrored and "conv24k3same" in flags
-    assert ("--augment shift" in flags) != mirrored
+    assert "conv24k3same" in flags and f"--augment {'both' if mirrored else 'shift'}" in flags
     assert metrics["tried"] == 1 and len(net.members) == metrics["networks"] == 2
     assert metrics["validated"]["accuracy"] > 0.95 and metrics["learned"] is True
     assert np.mean((net.predict(ds.x)[:, 0] > 0.5) == ds.y) > 0.95
@@ -97,20 +88,19 @@ def test_settings_that_are_given_hold_and_nothing_is_tried_for_them():
     assert net.config["augment"] == "mirror" and "augment" not in net.config["chosen"]
 
 
-def test_every_door_trains_the_same_and_flags_that_are_told_the_same_networks(tmp_path):
+def test_every_door_trains_the_same_and_flags_that_are_told_the_same_networks(folder):
     ds = bars(100)
-    np.savez(tmp_path / "bars.npz", x=ds.x, y=ds.y)
-    command = ["--train", "--dataset", tmp_path / "bars.npz", "--threads", 2, "--json"]
-    own = "--model", tmp_path / "m.bin", "--effort", "quick", "--checkpoint", tmp_path / "c.ck", "--epochs", 3
+    np.savez("bars.npz", x=ds.x, y=ds.y)
+    command = ["--train", "--dataset", "bars.npz", "--threads", 2, "--json"]
+    own = ["--model", "m.bin", "--effort", "quick", "--checkpoint", "c.ck", "--epochs", 3]
     told = succeed(*command, *own).json
-    model = nn.fit(tmp_path / "bars.npz", effort="quick", threads=1, epochs=3)
-    model.save(tmp_path / "fit.bin")
-    assert (tmp_path / "fit.bin").read_bytes() == (tmp_path / "m.bin").read_bytes()
-    succeed(*command, "--model", tmp_path / "again.bin", *told["chosen"][0]["flags"].split())
-    again = nn.Model.load(tmp_path / "again.bin")
-    assert np.array_equal(again.network.predict(ds.x), model.network.predict(ds.x))
-    for flags in (["--test"], [*command, "-o", tmp_path / "o.csv"]):
-        refused = run(*flags, "--model", tmp_path / "m.bin")
+    model = nn.fit("bars.npz", effort="quick", threads=1, epochs=3)
+    model.save("fit.bin")
+    assert (folder / "fit.bin").read_bytes() == (folder / "m.bin").read_bytes()
+    succeed(*command, "--model", "again.bin", *told["chosen"][0]["flags"].split())
+    assert np.array_equal(nn.Model.load("again.bin").network.predict(ds.x), model.network.predict(ds.x))
+    for flags in (["--test"], [*command, "-o", "o.csv"]):
+        refused = run(*flags, "--model", "m.bin")
         assert refused.code == 2 and refused.err.count("\n") == 1
 
 
@@ -121,10 +111,10 @@ def test_a_choice_that_is_stopped_again_and_again_ends_at_the_same_bytes(tmp_pat
     assert stops > 2 and packed(net) == packed(whole)
 
 
-@pytest.mark.parametrize(("x", "why"), [((6, 1, 4, 4), "6 images are too few"), ((40, 16), "without height and width")])
-def test_images_that_nothing_is_chosen_for_get_one_network_unless_effort_is_asked_for(x, why, tmp_path):
-    np.savez(tmp_path / "images.npz", x=np.zeros(x, np.uint8), y=np.arange(x[0]) % 2)
-    command = ["--train", "--dataset", tmp_path / "images.npz", "--model", tmp_path / "m.bin", "--epochs", 1]
+@pytest.mark.parametrize("x, why", [((6, 1, 4, 4), "6 images are too few"), ((40, 16), "without height and width")])
+def test_images_that_nothing_is_chosen_for_get_one_network_unless_effort_is_asked_for(x, why, folder):
+    np.savez("images.npz", x=np.zeros(x, np.uint8), y=np.arange(x[0]) % 2)
+    command = ["--train", "--dataset", "images.npz", "--model", "m.bin", "--epochs", 1]
     result = succeed(*command, "--json")
     assert "effort" not in result.json and why in result.err
     refused = run(*command, "--effort", "quick")
@@ -132,14 +122,11 @@ def test_images_that_nothing_is_chosen_for_get_one_network_unless_effort_is_aske
 
 
 @pytest.mark.long
-@pytest.mark.parametrize(
-    ("train", "test", "least", "least_of_all"),
-    [
-        ("fashion/train20k-images-idx3-ubyte.gz", "fashion/t10k-images-idx3-ubyte.gz", 0.91, 0.9),
-        ("cifar10/cifar10_train_4000.bin.gz", "cifar10/cifar10_test_1000.bin.gz", 0.65, 0.63),
-        ("mnist/train-images-idx3-ubyte.gz", "mnist/t10k-images-idx3-ubyte.gz", 0.99, 0.985),
-    ],
-)
+@pytest.mark.parametrize("train, test, least, least_of_all", [
+    ("fashion/train20k-images-idx3-ubyte.gz", "fashion/t10k-images-idx3-ubyte.gz", 0.91, 0.9),
+    ("cifar10/cifar10_train_4000.bin.gz", "cifar10/cifar10_test_1000.bin.gz", 0.65, 0.63),
+    ("mnist/train-images-idx3-ubyte.gz", "mnist/t10k-images-idx3-ubyte.gz", 0.99, 0.985),
+])  # fmt: skip
 def test_images_are_recognised_without_a_flag(train, test, least, least_of_all, shared):
     models = [nn.fit(shared / "data" / train, seed=seed) for seed in range(3)]
     accuracy = [model.test(shared / "data" / test)["accuracy"] for model in models]

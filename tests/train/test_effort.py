@@ -7,9 +7,11 @@ import sys
 
 import numpy as np
 import pytest
-from support.command_line import run, start, succeed, write_numbers, write_two_classes
+from support.command_line import run, succeed, write_numbers, write_three_classes, write_two_classes
 from support.networks import flattened, members_with_and_without_an_encoding
-from support.packs import until_ended
+from support.packs import check_means, until_ended
+from support.streams import alone
+from support.tables import csv_of
 
 import nn
 from nn.core.thresholds import best_temperature, best_threshold
@@ -28,56 +30,47 @@ def table(tmp_path_factory):
     rng = np.random.default_rng(17)  # networks of several kinds are chosen
     x, word = rng.normal(size=(200, 2)), rng.choice(["red", "green"], 200)
     chance = 1 / (1 + np.exp(-(x[:, 0] + 2 * np.sin(4 * x[:, 1]) + (word == "red"))))
+    columns = *x.round(5).T, word, (rng.random(200) < chance).astype(int)
     path = tmp_path_factory.mktemp("effort") / "table.csv"
-    lines = [f"{a:.5g},{b:.5g},{w},{int(c)}" for (a, b), w, c in zip(x, word, rng.random(200) < chance, strict=True)]
-    path.write_text("a,b,w,y\n" + "\n".join(lines) + "\n")
+    path.write_text(csv_of("abwy", columns))
     return path
 
 
-def trained(table, tmp_path, name="m.bin", *flags):
-    out = succeed("--train", "--dataset", table, "--model", tmp_path / name, "--effort", "standard", "--json", *flags)
-    return out.json, (tmp_path / name).read_bytes()
+def trained(table, folder, *flags):
+    """Figures and bytes of m.bin."""
+    out = succeed("--train", "--dataset", table, "--model", folder / "m.bin", "--effort", "standard", "--json", *flags)
+    return out.json, (folder / "m.bin").read_bytes()
 
 
 @pytest.fixture(scope="module")
 def standard(table, tmp_path_factory):
     """Figures and model of one run, and where it is."""
     folder = tmp_path_factory.mktemp("standard")
-    return *trained(table, folder, "m.bin", "--threads", "1"), folder / "m.bin"
+    return *trained(table, folder, "--threads", "1"), folder / "m.bin"
 
 
-def test_the_model_is_the_same_for_any_number_of_threads_and_without_a_word(table, standard, tmp_path):
-    figures, model, path = standard
-    command = ["--train", "--dataset", table, "--model", tmp_path / "m.bin", "--threads", 2, "--json"]
-    assert succeed(*command).json["chosen"] == figures["chosen"] and (tmp_path / "m.bin").read_bytes() == model
-    with pytest.raises(UsageError, match=r"holds \d+ networks; nn.Model.load reads it"):
-        nn.Network.load(path)
+@pytest.mark.parametrize("flags, fits", [("--threads 2", True), ("--memory 1G", True), ("--memory 80M", False)])
+def test_any_threads_and_memory_choose_the_same_model_or_one_network(flags, fits, table, standard, folder):
+    """Without a word. In a process of its own: the limit counts what this one has."""
+    told = alone("--train", "--dataset", table, "--model", "m.bin", *flags.split())
+    assert ((folder / "m.bin").read_bytes() == standard[1]) == fits
+    assert ("--memory has no room for several" in told) != fits
+    if fits:
+        with pytest.raises(UsageError, match=r"holds \d+ networks; nn.Model.load reads it"):
+            nn.Network.load("m.bin")
 
 
-def test_the_figures_out_of_fold_are_those_of_test(standard):
+def test_the_figures_are_those_of_test_out_of_fold_also_under_a_limit_on_memory(standard):
     figures, _, path = standard
     told = succeed("--test", "--model", path, "--json").json
-    assert told["out_of_fold"] is True
+    assert told["out_of_fold"] is True and figures["effort"] == "standard" and figures["tried"] == 3
     for name in ("roc_auc", "f1", "log_loss"):
         assert told[name] == pytest.approx(figures["out_of_fold"][name], rel=1e-6)
     folds = succeed("--test", "--model", path, "--json", "-v").json["members"]
     assert len(folds) == 8 and sum(fold["rows"] for fold in folds) == told["rows"]
-    assert figures["effort"] == "standard"
-    assert figures["tried"] == 3
-
-
-def test_the_losses_are_the_means_of_all_members(standard):
-    """They were those of the first candidate."""
-    figures, _, path = standard
-    net = nn.Model.load(path).network
-    assert len(figures["chosen"]) > 1 and len({member.spec for member in net.members}) > 1
-    epochs = max(len(member.history["loss"]) for member in net.members)
-    for name in ("loss", "val_loss", "val_metric"):
-        lists = []
-        for member in net.members:
-            own, kept = member.history[name], int(np.argmin(member.history["val_metric"]))
-            lists.append(own + [own[kept]] * (epochs - len(own)))
-        assert figures[name] == net.history[name] == pytest.approx(np.average(lists, 0, net.member_weights), rel=1e-12)
+    assert told == succeed("--test", "--model", path, "--memory", "1G", "--json").json
+    refused = run("--test", "--model", path, "--memory", "20M")
+    assert refused.code == 2 and "--memory 20M: too little for this network" in refused.err
 
 
 @pytest.mark.parametrize("effort", EFFORTS)
@@ -86,21 +79,17 @@ def test_the_candidates_fit_the_budget_unless_even_the_cheapest_does_not(rows, e
     rng = np.random.default_rng(1)
     ds = nn.Dataset(rng.normal(size=(rows, 40)).astype(np.float32), rng.integers(0, 2, rows), "binary", ["0", "1"])
     found = Effort(ds, effort, {}, {}).candidates()
-    assert [cost for *_, cost in found] == [candidate.operations(net, rows) for candidate, net, _ in found]
-    cost = sum(cost for *_, cost in found)
-    assert 1 <= len(found) <= len(candidates_for(rows, effort))
-    assert cost <= EFFORTS[effort] or len(found) == 1
+    costs = [cost for *_, cost in found]
+    assert costs == [candidate.operations(net, rows) for candidate, net, _ in found]
+    assert 1 <= len(found) <= len(candidates_for(rows, effort)) and (sum(costs) <= EFFORTS[effort] or len(found) == 1)
 
 
-@pytest.mark.parametrize("numbers", [0, 1])
-def test_no_two_candidates_are_the_same_network(numbers):
+def test_no_two_candidates_are_the_same_network():
     """Without a number there is nothing for the waves of one of them."""
     rng = np.random.default_rng(0)
-    columns = {name: rng.choice(["red", "green", "blue"], 200) for name in "ab"}
-    columns |= {"c": rng.normal(size=200)} if numbers else {}
-    ds = nn.load(columns, y=rng.choice(["no", "yes"], 200))
-    found = Effort(ds, "standard", {}, {}).candidates()
-    assert len(found) == (3 if numbers else 2)
+    columns, y = {name: rng.choice(["red", "green", "blue"], 200) for name in "ab"}, rng.choice(["no", "yes"], 200)
+    for more, count in (({"c": rng.normal(size=200)}, 3), ({}, 2)):
+        assert len(Effort(nn.load({**columns, **more}, y=y), "standard", {}, {}).candidates()) == count
 
 
 @pytest.mark.parametrize("flag", [["--layers", "auto,4,1"], ["--networks", "1"], ["--validation", "0.2"]])
@@ -114,58 +103,48 @@ def test_flags_of_one_training_leave_one_network_and_are_not_for_an_effort(table
     assert "--effort quick" in refused.err and flag[0] in refused.err
 
 
-@pytest.mark.parametrize(
-    "given", ["", "--learning_rate 0.0123456789 --epochs 3 --activation tanh --seed 7 --holdout 0.2"]
-)
-def test_the_flags_that_are_told_and_given_train_the_same_networks(given, table, tmp_path):
-    figures, _ = trained(table, tmp_path, "m.bin", *given.split())
-    members = iter(nn.Model.load(tmp_path / "m.bin").network.members)
-    for number, chosen in enumerate(figures["chosen"]):
-        again = tmp_path / f"{number}.bin"
-        succeed("--train", "--dataset", table, "--model", again, *chosen["flags"].split())
-        for member in nn.Model.load(again).network.members:
+@pytest.mark.parametrize("given", [
+    "", "--learning_rate 0.0123456789 --epochs 3 --activation tanh --seed 7 --holdout 0.2",
+])  # fmt: skip
+def test_the_flags_that_are_told_and_given_train_the_same_networks(given, table, folder):
+    figures, _ = trained(table, folder, *given.split())
+    members = iter(nn.Model.load("m.bin").network.members)
+    for chosen in figures["chosen"]:
+        succeed("--train", "--dataset", table, "--model", "again.bin", *chosen["flags"].split())
+        for member in nn.Model.load("again.bin").network.members:
             assert flattened(next(members).parameters()).tobytes() == flattened(member.parameters()).tobytes()
             if given:
                 assert member.config["learning_rate"] == 0.0123456789 and member.config["epochs"] == 3
                 assert {layer.activation for layer in member.layers if layer.kind == "dense"} == {"tanh", "sigmoid"}
     assert next(members, None) is None
-    told = succeed("--test", "--model", tmp_path / "m.bin", "--json").json
+    told = succeed("--test", "--model", "m.bin", "--json").json
     assert ("out_of_fold" in told) != bool(given) and (not given or 38 <= told["rows"] <= 40)  # of each class a fifth
 
 
 @pytest.mark.parametrize("flags", ["", "--epochs 3 --activation tanh --class_weight balanced --threshold f1"])
-def test_the_facts_of_a_model_train_it_again(table, tmp_path, flags):
-    model, again = tmp_path / "m.bin", tmp_path / "again.bin"
-    succeed("--train", "--dataset", table, "--model", model, "--effort", "quick", *flags.split())
-    (tmp_path / "facts.json").write_text(succeed("--info", "--model", model, "--json").out)
-    succeed("--train", "--model", again, "--config", tmp_path / "facts.json")
-    assert again.read_bytes() == model.read_bytes()
+def test_the_facts_of_a_model_train_it_again(table, folder, flags):
+    succeed("--train", "--dataset", table, "--model", "m.bin", "--effort", "quick", *flags.split())
+    (folder / "facts.json").write_text(succeed("--info", "--model", "m.bin", "--json").out)
+    succeed("--train", "--model", "again.bin", "--config", "facts.json")
+    assert (folder / "again.bin").read_bytes() == (folder / "m.bin").read_bytes()
 
 
-@pytest.mark.parametrize("memory, fits", [("1G", True), ("80M", False)])
-def test_under_a_limit_on_memory_it_chooses_the_same_or_not_at_all(table, standard, tmp_path, memory, fits):
-    """In a process of its own: the limit counts what this one has."""
-    process = start("--train", "--dataset", table, "--model", tmp_path / "m.bin", "--memory", memory)
-    _, told = process.communicate(timeout=60)
-    assert process.returncode == 0, told
-    assert ((tmp_path / "m.bin").read_bytes() == standard[1]) == fits
-    assert ("--memory has no room for several" in told) != fits
-
-
-def test_a_text_model_holds_one_network(tmp_path):
-    write_two_classes(tmp_path / "two.csv")
-    command = ["--train", "--dataset", tmp_path / "two.csv", "--model", tmp_path / "m.m", "--epochs", 1]
+def test_a_text_model_holds_one_network_and_a_rule_that_cannot_be_is_refused_before_training(two, folder):
+    command = ["--train", "--dataset", "two.csv", "--model", "m.m", "--epochs", 1]
     succeed(*command, "--activation", "sigmoid")
-    assert nn.Model.load(tmp_path / "m.m").network.spec == "2,60:sigmoid,10:sigmoid,1:sigmoid"
+    assert nn.Model.load("m.m").network.spec == "2,60:sigmoid,10:sigmoid,1:sigmoid"
     assert run(*command, "--effort", "quick").code == 2
+    write_three_classes(folder / "three.csv")
+    result = run("--train", "--dataset", "three.csv", "--model", "m.bin", "--effort", "quick", "--threshold", "f1")
+    assert result.code == 2 and "--threshold f1: is for two classes" in result.err and "epoch" not in result.err
 
 
 @pytest.mark.parametrize("rows, folds, more", [(7, 0, []), (8, 2, []), (20, 5, []), (60, 3, ["--group", "g"])])
 def test_few_rows_or_groups_are_divided_into_few_folds(rows, folds, more, folder):
     header, *lines = write_two_classes(folder / "two.csv", rows).read_text().splitlines()
-    grouped = [f"{'abc'[number // 20]},{line}" for number, line in enumerate(lines)]
     if more:
-        (folder / "two.csv").write_text("\n".join([f'"g",{header}', *grouped]) + "\n")
+        lines = [f"{'abc'[number // 20]},{line}" for number, line in enumerate(lines)]
+        (folder / "two.csv").write_text("\n".join([f'"g",{header}', *lines]) + "\n")
     command = ["--train", "--dataset", "two.csv", "--model", "m.bin", "--epochs", 1, *more]
     result = succeed(*command, "--json").json
     assert all(f"--folds {folds} " in chosen["flags"] for chosen in result.get("chosen", ()))
@@ -175,26 +154,23 @@ def test_few_rows_or_groups_are_divided_into_few_folds(rows, folds, more, folder
         assert refused.code == 2 and "7 rows are too few" in refused.err
 
 
-def test_predictions_of_regression_stay_near_the_range_of_the_targets(tmp_path):
-    rng = np.random.default_rng(1)
-    x = rng.normal(size=80)
-    lines = [f"{a:.6g},{3 * a + 10:.6g}" for a in x]
-    (tmp_path / "line.csv").write_text("x,y\n" + "\n".join(lines) + "\n")
-    figures, _ = trained(tmp_path / "line.csv", tmp_path)
+def test_predictions_of_regression_stay_near_the_range_of_the_targets(folder):
+    x = np.random.default_rng(1).normal(size=80).round(5)
+    (folder / "line.csv").write_text(csv_of("xy", [x, 3 * x + 10]))
+    figures, _ = trained("line.csv", folder)
     assert all("--clip" in chosen["flags"].split() for chosen in figures["chosen"])
     low, high = 3 * x.min() + 10, 3 * x.max() + 10
-    net, margin = nn.Model.load(tmp_path / "m.bin").network, 0.1 * (high - low) + 1e-4
+    net, margin = nn.Model.load("m.bin").network, 0.1 * (high - low) + 1e-4
     for far in net.predict(np.array([[-1e6], [1e6]], np.float32)):
         assert low - margin <= far[0] <= high + margin
     inside = np.linspace(-0.5, 0.5, 20, dtype=np.float32)[:, None]
     np.testing.assert_allclose(net.predict(inside)[:, 0], 3 * inside[:, 0] + 10, atol=1.0)
 
 
-def test_threshold_and_temperature_are_decided_out_of_fold(table, standard, tmp_path):
+def test_threshold_and_temperature_are_decided_out_of_fold(table, standard, folder):
     """By the weighted mean of the networks that do not know a row; the members are the same as without a rule."""
-    flags = "--threshold", "f1", "--calibrate", "temperature"
-    figures, _ = trained(table, tmp_path, "m.bin", *flags)
-    net, plain, ds = nn.Model.load(tmp_path / "m.bin").network, nn.Model.load(standard[2]).network, nn.load(table)
+    figures, _ = trained(table, folder, "--threshold", "f1", "--calibrate", "temperature")
+    net, plain, ds = nn.Model.load("m.bin").network, nn.Model.load(standard[2]).network, nn.load(table)
     rows, _, scores = out_of_fold(plain, ds)
     assert net.temperature == figures["calibration"]["temperature"] == best_temperature(ds.y[rows], scores)
     calibrated = out_of_fold(net, ds)[2]
@@ -203,63 +179,53 @@ def test_threshold_and_temperature_are_decided_out_of_fold(table, standard, tmp_
     assert net.config["threshold"] == "f1" and net.config["calibrate"] == "temperature"
     for member, other in zip(net.members, plain.members, strict=True):
         assert flattened(member.parameters()).tobytes() == flattened(other.parameters()).tobytes()
-    told = succeed("--test", "--model", tmp_path / "m.bin", "--json").json
+    told = succeed("--test", "--model", "m.bin", "--json").json
     assert told["threshold"] == net.threshold and told["f1"] == figures["out_of_fold"]["f1"]
     assert told["f1"] >= standard[0]["out_of_fold"]["f1"]
     assert told["log_loss"] == figures["calibration"]["log_loss"][1] <= figures["calibration"]["log_loss"][0]
 
 
-@pytest.mark.parametrize(("ones", "rare"), [(19, False), (20, True), (40, True), (41, False)])
-def test_the_threshold_of_a_rare_class_is_chosen(tmp_path, ones, rare):
-    x = np.random.default_rng(0).normal(size=(400, 2))
-    y = (x[:, 0] >= np.sort(x[:, 0])[-ones]).astype(int)
-    data, model, asked = tmp_path / "x.csv", tmp_path / "m.bin", tmp_path / "asked.bin"
-    data.write_text("".join(f"{a:.4g},{b:.4g},{c}\n" for (a, b), c in zip(x, y, strict=True)))
-    call = "--train", "--dataset", data, "--epochs", 2, "--json", "--model"
-    figures = succeed(*call, model).json
+@pytest.mark.parametrize("ones, rare", [(19, False), (20, True), (40, True), (41, False)])
+def test_the_threshold_of_a_rare_class_is_chosen(folder, ones, rare):
+    x = np.random.default_rng(0).normal(size=(400, 2)).round(4)
+    (folder / "x.csv").write_text(csv_of(None, [*x.T, (x[:, 0] >= np.sort(x[:, 0])[-ones]).astype(int)]))
+    call = "--train", "--dataset", "x.csv", "--epochs", 2, "--json", "--model"
+    figures = succeed(*call, "m.bin").json
     assert ("threshold" in figures) == rare
     assert all(chosen["flags"].endswith(" --threshold f1") == rare for chosen in figures["chosen"])
-    succeed(*call, asked, "--threshold", "f1" if rare else "0.5")
-    nets = [nn.Model.load(path).network for path in (model, asked)]
-    assert nets[0].threshold == nets[1].threshold and (nets[0].threshold != 0.5) == rare
-    assert nn.Model.load(model).network.config["threshold"] == ("f1" if rare else 0.5)
+    succeed(*call, "asked.bin", "--threshold", "f1" if rare else "0.5")
+    net, asked = (nn.Model.load(path).network for path in ("m.bin", "asked.bin"))
+    assert net.threshold == asked.threshold and (net.threshold != 0.5) == rare
+    assert net.config["threshold"] == ("f1" if rare else 0.5)
 
 
-def test_a_rule_that_cannot_be_is_refused_before_training(tmp_path):
-    (tmp_path / "three.csv").write_text("x,y\n" + "\n".join(f"{i % 7},{'abc'[i % 3]}" for i in range(90)) + "\n")
-    call = ["--train", "--dataset", tmp_path / "three.csv", "--model", tmp_path / "m.bin", "--effort", "quick"]
-    result = run(*call, "--threshold", "f1")
-    assert result.code == 2 and "--threshold f1: is for two classes" in result.err and "epoch" not in result.err
-
-
-def test_a_model_keeps_and_tells_what_was_tried_and_what_it_cost(standard, tmp_path):
-    figures, _, path = standard
-    specs = {member["settings"]["layers"] for member in figures["members"]}
-    assert len(specs) > 1
+def test_a_model_keeps_and_tells_what_was_tried_and_what_it_cost_and_the_losses_of_all_members(standard, tmp_path):
+    """They were those of the first candidate."""
+    (figures, _, path), net = standard, nn.Model.load(standard[2]).network
+    specs, tried = {member["settings"]["layers"] for member in figures["members"]}, net.config["candidates"]
+    assert len(figures["chosen"]) > 1 and len(specs) > 1
+    check_means(net, figures, [1 + int(np.argmin(member.history["val_metric"])) for member in net.members])
     told = succeed("--info", "--model", path).out
     header = next(line for line in told.splitlines() if line.startswith("seed  weight"))
     assert {"layers", "batch_number", "number_embedding"} <= {*header.split()} and "threshold" not in header
     succeed("--test", "--model", path, "--report", tmp_path / "page.html")
     page = (tmp_path / "page.html").read_text()
     assert all(spec in told and spec in page for spec in specs)
-    tried = nn.Model.load(path).network.config["candidates"]
     assert [one["weight"] for one in tried if one["weight"]] == [chosen["weight"] for chosen in figures["chosen"]]
     assert len(tried) == figures["tried"] and sum(one["operations"] for one in tried) <= EFFORTS["standard"]
     assert all(0 < one["loss"] < figures["baseline"] for one in tried)
     assert all(f"{one['loss']:.4g}" in told and one["layers"] in told for one in tried)
 
 
-def test_rows_of_a_rare_class_train_every_network(tmp_path):
-    rng = np.random.default_rng(1)
+def test_rows_of_a_rare_class_train_every_network(folder):
     y = np.repeat(["a", "b", "c"], [60, 57, 3])
-    lines = [f"{v + 2 * 'abc'.index(name):.5g},{name}" for v, name in zip(rng.normal(size=120), y, strict=True)]
-    (tmp_path / "rare.csv").write_text("x,y\n" + "\n".join(lines) + "\n")
-    call = ["--train", "--dataset", tmp_path / "rare.csv", "--model", tmp_path / "m.bin", "--effort", "quick", "--json"]
-    result = succeed(*call)
+    x = np.random.default_rng(1).normal(size=120) + 2 * np.repeat([0, 1, 2], [60, 57, 3])
+    (folder / "rare.csv").write_text(csv_of("xy", [x.round(5), y]))
+    result = succeed("--train", "--dataset", "rare.csv", "--model", "m.bin", "--effort", "quick", "--json")
     figures, told = result.json, [line for line in result.err.splitlines() if "warning" in line]
     assert figures["out_of_fold"]["rows"] == 117
     assert sum("all networks train on them: c (3)" in line for line in told) == 1 and len(told) <= 2
-    told = succeed("--test", "--model", tmp_path / "m.bin", "--json")
+    told = succeed("--test", "--model", "m.bin", "--json")
     assert told.json["log_loss"] == pytest.approx(figures["out_of_fold"]["log_loss"], rel=1e-6)
 
 
@@ -273,50 +239,43 @@ def test_a_file_holds_members_with_and_without_an_encoding(tmp_path):
         np.testing.assert_allclose(again.predict(x), mean, rtol=1e-5)
 
 
-@pytest.mark.parametrize("effort", ["quick", "standard"])
-def test_a_stopped_choice_goes_on_to_the_same_model(table, tmp_path, effort):
+@pytest.mark.parametrize("effort, other", [("quick", "standard"), ("standard", "quick")])
+def test_a_stopped_choice_goes_on_to_the_same_model(table, tmp_path, effort, other):
     """Wherever it is stopped, also between two candidates; with any number of files for its state."""
-    ds = nn.load(table)
+    ds, given, of_network = nn.load(table), {"epochs": 6, "threshold": "f1"}, {"seed": 3, "backend": "omp"}
 
-    def chosen(checkpoint=None, stop=None):
-        given, of_network = {"epochs": 6, "threshold": "f1"}, {"seed": 3, "backend": "omp"}
-        return Effort(ds, effort, given, of_network, checkpoint=checkpoint).run(
-            lambda net, ds, **settings: nn.train(net, ds, **settings, stop=stop)
-        )
+    def chosen(effort=effort, state=tmp_path / "state.nn", stop=None):
+        choice = Effort(ds, effort, given, of_network, checkpoint=state and Checkpoint(state, resume="auto"))
+        return choice.run(lambda net, ds, **settings: nn.train(net, ds, **settings, stop=stop))
 
-    whole, figures = chosen()
-    state = tmp_path / "state.nn"
-    (ended, result), stops = until_ended(lambda stop: chosen(Checkpoint(state, resume="auto"), stop), 9, 40)
+    whole, figures = chosen(state=None)
+    (ended, result), stops = until_ended(lambda stop: chosen(stop=stop), 9, 40)
     assert stops > 2 and packed(ended) == packed(whole)
-    result["seconds"], result["us_per_batch"] = figures["seconds"], figures["us_per_batch"]
-    assert result == figures
+    assert result == {**figures, "seconds": result["seconds"], "us_per_batch": result["us_per_batch"]}
     with pytest.raises(UsageError, match="--effort: .* was written with"):
-        effort = "standard" if effort == "quick" else "quick"
-        chosen(Checkpoint(state, resume="auto"))
+        chosen(other)
 
 
-def test_files_beside_the_model_change_nothing(table, standard, tmp_path):
+def test_files_beside_the_model_change_nothing(table, standard, folder):
     """They left one network of the usual layers."""
     pytest.importorskip("tensorboardX")
-    history, out, trace, logs = (tmp_path / name for name in ("h.csv", "out.csv", "t.json", "logs"))
-    beside = ["--history", history, "-o", out, "--checkpoint", tmp_path / "c.ck", "--trace", trace, "--logdir", logs]
-    figures, model = trained(table, tmp_path, "m.bin", *beside, "--profile")
+    beside = "--history h.csv -o out.csv --checkpoint c.ck --trace t.json --logdir logs --profile"
+    figures, model = trained(table, folder, *beside.split())
     assert model == standard[1]
-    assert sorted(folder.name for folder in logs.iterdir()) == [f"candidate{number}" for number in range(1, 4)]
+    assert sorted(log.name for log in (folder / "logs").iterdir()) == [f"candidate{number}" for number in range(1, 4)]
     flags = figures["chosen"][0]["flags"]
     assert all(one["layer"] in flags for one in figures["profile"]["layers"] if one["gflops_forward"])
-    events = json.loads(trace.read_text())["traceEvents"]
+    events = json.loads((folder / "t.json").read_text())["traceEvents"]
     assert {"reading", "epoch", "batch", "forward"} <= {event.get("cat") for event in events}
-    lines = list(csv.DictReader(history.read_text().splitlines()))
+    lines = list(csv.DictReader((folder / "h.csv").read_text().splitlines()))
     assert {line["candidate"] for line in lines} == set("123") and float(lines[-1]["val_metric"]) > 0
-    assert len(out.read_text().splitlines()) == 201
-    result = run("--train", "--dataset", table, "--model", tmp_path / "n.bin", "--resume", tmp_path / "c.ck", "-q")
-    assert result.code == 0, result.err
-    assert (tmp_path / "n.bin").read_bytes() == model
+    assert len((folder / "out.csv").read_text().splitlines()) == 201
+    succeed("--train", "--dataset", table, "--model", "n.bin", "--resume", "c.ck", "-q")
+    assert (folder / "n.bin").read_bytes() == model
 
 
 @pytest.mark.parametrize("stopped_at", [0, 1])
-def test_what_is_stopped_keeps_the_best_so_far(table, tmp_path, monkeypatch, stopped_at):
+def test_what_is_stopped_keeps_the_best_so_far(table, folder, monkeypatch, stopped_at):
     training, calls = sys.modules["nn.train"], []
     train = training.train
 
@@ -327,56 +286,36 @@ def test_what_is_stopped_keeps_the_best_so_far(table, tmp_path, monkeypatch, sto
         return train(net, ds, **options)
 
     monkeypatch.setattr(training, "train", stopping)
-    model, part = tmp_path / "m.bin", tmp_path / "m.bin.part"
-    result = run("--train", "--dataset", table, "--model", model, "--effort", "standard", "-q")
-    assert result.code == 130 and part.exists() != model.exists() == bool(stopped_at)
+    result = run("--train", "--dataset", table, "--model", "m.bin", "--effort", "standard", "-q")
+    assert result.code == 130
+    assert (folder / "m.bin.part").exists() != (folder / "m.bin").exists() == bool(stopped_at)
     if stopped_at:
-        assert "from the 1 candidate that had ended" in result.err and len(nn.Model.load(model).members) == 8
+        assert "from the 1 candidate that had ended" in result.err and len(nn.Model.load("m.bin").members) == 8
 
 
-def test_the_page_of_a_test_and_the_pictures_of_errors_are_of_rows_out_of_fold(tmp_path):
-    write_numbers(tmp_path / "numbers.csv")
-    model = tmp_path / "m.bin"
-    succeed("--train", "--dataset", tmp_path / "numbers.csv", "--model", model, "--effort", "quick", "--epochs", 2)
-    figures = succeed("--test", "--model", model, "--report", tmp_path / "page.html", "--json").json
-    assert f"is off by {figures['rmse']:.6g} (95%" in (tmp_path / "page.html").read_text()
-    files = succeed("--plot", model, "-o", tmp_path / "pictures", "--json").json["files"]
-    assert any("errors" in file for file in files) and any("predicted" in file for file in files)
+def test_the_page_of_a_test_and_the_pictures_of_errors_are_of_rows_out_of_fold(folder):
+    write_numbers(folder / "numbers.csv")
+    succeed("--train", "--dataset", "numbers.csv", "--model", "m.bin", "--effort", "quick", "--epochs", 2)
+    figures = succeed("--test", "--model", "m.bin", "--report", "page.html", "--json").json
+    assert f"is off by {figures['rmse']:.6g} (95%" in (folder / "page.html").read_text()
+    files = " ".join(succeed("--plot", "m.bin", "-o", "pictures", "--json").json["files"])
+    assert "errors" in files and "predicted" in files
 
 
-def test_a_limit_on_memory_holds_for_a_test_out_of_fold(standard):
-    figures = succeed("--test", "--model", standard[2], "--memory", "1G", "--json").json
-    assert figures == succeed("--test", "--model", standard[2], "--json").json
-    refused = run("--test", "--model", standard[2], "--memory", "20M")
-    assert refused.code == 2 and "--memory 20M: too little for this network" in refused.err
+def test_what_another_choice_than_that_of_a_checkpoint_differs_in_is_named(table, folder):
+    trained(table, folder, "--checkpoint", "c.ck")
+    (folder / "m.bin").unlink()
+    (folder / "other.csv").write_text(table.read_text().replace("red", "blue"))
+    others = "--seed 3", "--holdout 0.2", "--target a", "--effort quick", "--networks 2", "--patience 2"
+    for flags in (*others, "--dataset other.csv"):
+        result = run("--train", "--dataset", table, "--model", "m.bin", "--resume", "c.ck", "-q", *flags.split())
+        named = "--effort" if flags == "--networks 2" else flags.split()[0]
+        assert result.code == 2 and result.err.startswith(f"nn: {named}: ") and result.err.count("\n") == 1, flags
 
 
-@pytest.fixture(scope="module")
-def saved(table, tmp_path_factory):
-    """A checkpoint of a choice."""
-    folder = tmp_path_factory.mktemp("saved")
-    trained(table, folder, "m.bin", "--checkpoint", folder / "c.ck")
-    return folder / "c.ck"
-
-
-@pytest.mark.parametrize(
-    ("flags", "named"),
-    [
-        (["--seed", 3], "--seed: "), (["--holdout", 0.2], "--holdout: "), (["--target", "a"], "--target: "),
-        (["--effort", "quick"], "--effort: "), (["--networks", 2], "--effort: "), (["--patience", 2], "--patience: "),
-        (["--dataset", "other.csv"], "--dataset: "),
-    ],
-)  # fmt: skip
-def test_what_another_choice_than_that_of_a_checkpoint_differs_in_is_named(flags, named, table, saved, tmp_path):
-    (tmp_path / "other.csv").write_text(table.read_text().replace("red", "blue"))
-    flags = [tmp_path / flag if flag == "other.csv" else flag for flag in flags]
-    result = run("--train", "--dataset", table, "--model", tmp_path / "m.bin", "--resume", saved, "-q", *flags)
-    assert result.code == 2 and result.err.startswith(f"nn: {named}") and result.err.count("\n") == 1
-
-
-def test_settings_of_a_training_leave_the_choice(table, tmp_path):
+def test_settings_of_a_training_leave_the_choice(table, folder):
     """--patience, --monitor and --calibrate ended it."""
-    given = ["--patience", 2, "--monitor", "roc_auc", "--calibrate", "temperature"]
-    told = succeed("--train", "--dataset", table, "--model", tmp_path / "m.bin", "--epochs", 4, "--json", *given)
-    assert told.json["effort"] == "standard" and "calibration" in told.json
-    assert all("--patience 2 " in one["flags"] for one in told.json["chosen"])
+    given = "--epochs 4 --patience 2 --monitor roc_auc --calibrate temperature"
+    told = succeed("--train", "--dataset", table, "--model", "m.bin", "--json", *given.split()).json
+    assert told["effort"] == "standard" and "calibration" in told
+    assert all("--patience 2 " in one["flags"] for one in told["chosen"])

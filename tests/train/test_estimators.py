@@ -1,7 +1,8 @@
 """nn.NetworkClassifier and nn.NetworkRegressor as scikit-learn uses them; what notebooks do with data frames."""
 
+import ast
+import contextlib
 import copy
-import csv
 import pickle
 import subprocess
 import sys
@@ -19,19 +20,37 @@ from sklearn.datasets import load_digits, make_classification
 from sklearn.ensemble import StackingClassifier
 from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import roc_auc_score
-from sklearn.model_selection import GridSearchCV, cross_val_score
+from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import OneHotEncoder, StandardScaler
 from sklearn.utils.estimator_checks import check_estimator
-from support.command_line import succeed
+from support.command_line import predictions, succeed
 
 import nn
 
 ESTIMATORS = ["NetworkClassifier", "NetworkRegressor"]
-BATCHES_DIFFER = {
-    f"check_sample_weight_equivalence_on_{kind}_data": "a row of weight 2 counts as two in its batch; the row twice "
-    "may be in two batches, and the batches hold other rows"
-    for kind in ("dense", "sparse")
+BATCHES_DIFFER = dict.fromkeys(
+    (f"check_sample_weight_equivalence_on_{kind}_data" for kind in ("dense", "sparse")),
+    "a row of weight 2 counts as two in its batch; twice it may be in two batches, and those hold other rows",
+)
+WITHOUT = """
+import sys; sys.modules['sklearn.base'] = None
+import nn; from nn import *
+for name in NAMES:
+    try:
+        getattr(nn, name)
+    except nn.UsageError as error:
+        print(error)
+"""
+QUICK = {"effort": "quick", "epochs": 20}
+DENSE = make_column_transformer((OneHotEncoder(), ["kind"]), (StandardScaler(), ["size", "price"]), sparse_threshold=0)
+SPARSE = make_column_transformer((OneHotEncoder(), ["kind", "price"]), sparse_threshold=1)
+SEVERAL = [(str(seed), nn.NetworkClassifier(**QUICK, random_state=seed)) for seed in range(2)]
+TOOLS = {
+    "dense columns": make_pipeline(DENSE, nn.NetworkClassifier(**QUICK)),
+    "sparse columns": make_pipeline(SPARSE, nn.NetworkClassifier(**QUICK)),
+    "stacking": StackingClassifier(SEVERAL, LogisticRegression(), cv=2),
+    "calibration": CalibratedClassifierCV(nn.NetworkClassifier(**QUICK), cv=2),
 }
 
 
@@ -40,11 +59,8 @@ def frame() -> pd.DataFrame:
     """A table with numbers, gaps, categories, dates and an id."""
     rng, rows = np.random.default_rng(0), 300
     frame = pd.DataFrame({
-        "size": rng.normal(size=rows).round(4),
-        "id": rng.permutation(rows) + 5,
-        "kind": rng.choice(["x", "y", "z"], rows),
-        "when": pd.date_range("2020-01-01", periods=rows, freq="7h"),
-        "price": rng.normal(size=rows).round(3),
+        "size": rng.normal(size=rows).round(4), "id": rng.permutation(rows) + 5, "kind": rng.choice([*"xyz"], rows),
+        "when": pd.date_range("2020-01-01", periods=rows, freq="7h"), "price": rng.normal(size=rows).round(3),
     })  # fmt: skip
     frame.loc[3, "size"], frame.loc[5, "kind"] = np.nan, None
     return frame
@@ -60,15 +76,9 @@ def fitted(frame, labels):
     return nn.NetworkClassifier(effort="quick", epochs=5, random_state=3).fit(frame, labels)
 
 
-def predictions(folder, model, data) -> dict[str, list[str]]:
-    """Columns of `nn --predict`."""
-    succeed("--predict", "--model", model, "--dataset", data, "-o", folder / "predictions.csv", "-q")
-    with open(folder / "predictions.csv") as file:
-        head, *rows = csv.reader(file)
-    return dict(zip(head, zip(*rows)))
-
-
-# ---------------------------------------------------------------- scikit-learn's own checks
+def column(name, model, data) -> np.ndarray:
+    """A column of numbers of `nn --predict`."""
+    return np.array([row[name] for row in predictions(model, data)], np.float32)
 
 
 @pytest.mark.parametrize("name", ESTIMATORS)
@@ -79,13 +89,9 @@ def test_the_checks_of_scikit_learn_pass(name):
     assert {result["check_name"] for result in results if result["status"] == "xfail"} <= set(BATCHES_DIFFER)
 
 
-# ---------------------------------------------------------------- the same numbers as the command line
-
-
 @pytest.mark.parametrize("settings, flags, rows", [
     ({"effort": "quick", "epochs": 5}, ["--networks", 1, "--epochs", 5, "--holdout", 0], 300),
-    ({}, [], 120),
-    ({"learning_rate": 0.01, "epochs": 4, "activation": "tanh"}, None, 120),
+    ({}, [], 120), ({"learning_rate": 0.01, "epochs": 4, "activation": "tanh"}, None, 120),
     ({"effort": "quick", "threshold": "f1", "calibrate": "temperature"}, None, 120),
 ])  # fmt: skip
 def test_a_fit_gives_the_probabilities_of_the_command_line(frame, labels, folder, settings, flags, rows):
@@ -95,74 +101,71 @@ def test_a_fit_gives_the_probabilities_of_the_command_line(frame, labels, folder
     flags = [word for name, value in settings.items() for word in (f"--{name}", value)] if flags is None else flags
     succeed("--train", "--dataset", "frame.csv", "--model", "m.bin", "--seed", 3, "-q", *flags)
     classifier = nn.NetworkClassifier(random_state=3, **settings).fit(frame, labels)
-    columns = predictions(folder, "m.bin", "frame.csv")
-    assert np.array_equal(classifier.predict_proba(frame)[:, 1], np.array(columns["score yes"], np.float32))
-    assert classifier.predict(frame).tolist() == list(columns["predicted"])
+    assert np.array_equal(classifier.predict_proba(frame)[:, 1], column("score yes", "m.bin", "frame.csv"))
+    assert classifier.predict(frame).tolist() == [row["predicted"] for row in predictions("m.bin", "frame.csv")]
     if rows == 120:
         assert len(classifier.network_.members) >= 8
         assert classifier.figures_["effort"] == settings.get("effort", "standard")
 
 
-def test_an_exported_estimator_is_a_model_of_the_command_line(fitted, frame, labels, folder):
-    fitted.network_.export(folder / "m.bin")
-    data = folder / "other.csv"
-    frame.assign(sold=labels)[["price", "sold", "when", "kind", "size"]].to_csv(data, index=False)  # in another order
-    columns = predictions(folder, folder / "m.bin", data)
-    assert np.array_equal(fitted.predict_proba(frame)[:, 1], np.array(columns["score yes"], np.float32))
-    assert list(columns["true"]) == labels.tolist()
+def copies(thing, folder) -> list:
+    joblib.dump(thing, folder / "copy")
+    return [pickle.loads(pickle.dumps(thing)), copy.deepcopy(thing), copy.copy(thing), joblib.load(folder / "copy")]
 
 
-def test_a_regression_gives_the_values_of_the_command_line(frame, folder):
-    data, model = folder / "frame.csv", folder / "m.bin"
-    features = frame[["size", "kind"]]
-    features.assign(price=frame.price).to_csv(data, index=False)
-    succeed("--train", "--dataset", data, "--model", model, "--epochs", 3, "--holdout", 0, "--networks", 2, "-q")
-    regressor = nn.NetworkRegressor(effort="quick", epochs=3, networks=2).fit(features, frame.price)
-    values = np.array(predictions(folder, model, data)["predicted price"], np.float32)
-    assert np.array_equal(regressor.predict(features).astype(np.float32), values)
-
-
-def test_all_kinds_of_frames_give_the_same(fitted, frame, labels):
-    polars = pl.from_pandas(frame)
-    other = nn.NetworkClassifier(effort="quick", epochs=5, random_state=3).fit(polars, labels.to_list())
-    assert np.array_equal(other.predict_proba(polars), fitted.predict_proba(frame))
+def test_copies_an_export_and_what_was_fitted_to_another_kind_of_frame_predict_the_same(fitted, frame, labels, folder):
+    expected, polars = fitted.predict_proba(frame), pl.from_pandas(frame)
+    assert all(np.array_equal(other.predict_proba(frame), expected) for other in copies(fitted, folder))
+    fitted.network_.export("m.bin")
+    names = ["price", "sold", "when", "kind", "size"]  # in another order
+    frame.assign(sold=labels)[names].to_csv("other.csv", index=False)
+    assert np.array_equal(expected[:, 1], column("score yes", "m.bin", "other.csv"))
+    assert [row["true"] for row in predictions("m.bin", "other.csv")] == labels.tolist()
+    other = clone(fitted).fit(polars, labels.to_list())
+    assert np.array_equal(other.predict_proba(polars), expected)
     assert other.feature_names_in_.tolist() == list(frame.columns)
 
 
-# ---------------------------------------------------------------- effort
+def test_a_regression_gives_the_values_of_the_command_line(frame, folder):
+    features = frame[["size", "kind"]]
+    features.assign(price=frame.price).to_csv("frame.csv", index=False)
+    flags = ["--epochs", 3, "--holdout", 0, "--networks", 2, "-q"]
+    succeed("--train", "--dataset", "frame.csv", "--model", "m.bin", *flags)
+    regressor = nn.NetworkRegressor(effort="quick", epochs=3, networks=2).fit(features, frame.price)
+    values = column("predicted price", "m.bin", "frame.csv")
+    assert np.array_equal(regressor.predict(features).astype(np.float32), values)
 
 
 @pytest.mark.parametrize("given", [{"layers": "auto,8,1"}, {"epochs": 5}, {"activation": "tanh"}])
 def test_quick_effort_gives_way_to_what_is_given(frame, labels, given):
     classifier = nn.NetworkClassifier(effort="quick", **given).fit(frame, labels)
-    assert len(classifier.network_.members) == 1
-    assert "effort" not in classifier.figures_
+    assert len(classifier.network_.members) == 1 and "effort" not in classifier.figures_
 
 
-@pytest.mark.parametrize("weights", [np.ones(7), np.arange(20) < 7])
-def test_few_rows_train_one_network(weights):
-    x = np.random.default_rng(1).normal(size=(len(weights), 2))
-    assert len(nn.NetworkRegressor(effort="quick").fit(x, x[:, 0], weights).network_.members) == 1  # the folds are 8
+def test_few_rows_train_one_network_for_enough_steps():
+    x = np.random.default_rng(1).normal(size=(64, 2))
+    for weights in (np.ones(7), np.arange(20) < 7):  # the folds are 8
+        few = x[: len(weights)]
+        assert len(nn.NetworkRegressor(effort="quick").fit(few, few[:, 0], weights).network_.members) == 1
+    assert len(nn.NetworkRegressor(networks=1).fit(x, x[:, 0]).loss_curve_) == 500  # of two batches: 1,000 steps
 
 
 def test_effort_leaves_out_rows_of_weight_0(frame, labels):
     features, weights = frame[["size", "price"]].fillna(0.0), np.repeat([1.0, 0.0, 2.0], 100)
-    weighted = nn.NetworkClassifier(effort="quick").fit(features, labels, sample_weight=weights)
-    rows, own = (features[weights > 0], labels[weights > 0]), weights[weights > 0]
-    some = nn.NetworkClassifier(effort="quick").fit(*rows, sample_weight=own)
-    unweighted = nn.NetworkClassifier(effort="quick").fit(*rows)
-    assert np.array_equal(weighted.predict_proba(features), some.predict_proba(features))
-    assert not np.array_equal(some.predict_proba(features), unweighted.predict_proba(features))
+    some = weights > 0
 
+    def scores(x, y, weights):
+        fitted = nn.NetworkClassifier(effort="quick").fit(x, y, sample_weight=weights)
+        return fitted.predict_proba(features)
 
-# ---------------------------------------------------------------- what is known after a fit
+    of_some = scores(features[some], labels[some], weights[some])
+    assert np.array_equal(scores(features, labels, weights), of_some)
+    assert not np.array_equal(of_some, scores(features[some], labels[some], None))
 
 
 def test_a_fit_says_what_it_found(fitted, frame, labels):
-    assert fitted.classes_.tolist() == ["no", "yes"]
-    assert fitted.n_features_in_ == 5
-    assert len(fitted.loss_curve_) == 5
-    assert fitted.loss_curve_[-1] < fitted.loss_curve_[0]
+    assert fitted.classes_.tolist() == ["no", "yes"] and fitted.n_features_in_ == 5
+    assert len(fitted.loss_curve_) == 5 and fitted.loss_curve_[-1] < fitted.loss_curve_[0]
     assert fitted.network_.columns == ["size", "kind", "when", "price"]
     assert "4,60:relu,10:relu,1:sigmoid" in repr(fitted.network_)
     assert fitted.score(frame, labels) == np.mean(fitted.predict(frame) == labels)
@@ -191,8 +194,7 @@ def test_weights_of_classes_and_rows_count(frame, labels):
 
 
 def test_gaps_that_training_did_not_have_become_the_median():
-    rng = np.random.default_rng(1)
-    x = rng.normal(size=(101, 3))
+    x = np.random.default_rng(1).normal(size=(101, 3))
     regressor = nn.NetworkRegressor(effort="quick", epochs=2).fit(x, x[:, 0])
     gap, filled = x[:5].copy(), x[:5].copy()
     gap[2, 1], filled[2, 1] = np.nan, np.median(x[:, 1].astype(np.float32))
@@ -211,29 +213,10 @@ def test_rows_that_overflow_when_scaled_are_refused(gaps):
             predict(x)
 
 
-def test_small_data_are_trained_on_for_enough_steps():
-    x = np.random.default_rng(1).normal(size=(64, 2))
-    assert len(nn.NetworkRegressor(networks=1).fit(x, x[:, 0]).loss_curve_) == 500  # of two batches: 1,000 steps
-
-
 def test_images_are_rows_of_pixels():
     x, y = load_digits(return_X_y=True)
     classifier = nn.NetworkClassifier("1x8x8,conv4,maxpool2,10", epochs=3, learning_rate=0.01).fit(x, y)
-    assert classifier.network_.scaling.kind == "pixel"
-    assert classifier.score(x, y) > 0.7
-
-
-# ---------------------------------------------------------------- copies
-
-
-def copies(thing, folder) -> list:
-    joblib.dump(thing, folder / "copy")
-    return [pickle.loads(pickle.dumps(thing)), copy.deepcopy(thing), copy.copy(thing), joblib.load(folder / "copy")]
-
-
-def test_copies_predict_the_same(fitted, frame, folder):
-    for other in copies(fitted, folder):
-        assert np.array_equal(other.predict_proba(frame), fitted.predict_proba(frame))
+    assert classifier.network_.scaling.kind == "pixel" and classifier.score(x, y) > 0.7
 
 
 @pytest.mark.parametrize("networks", [1, 3])
@@ -253,58 +236,31 @@ def test_a_copy_of_the_reference_goes_on_with_its_random_numbers():
     ds = nn.load(numbers, task="binary", dtype="float64", plain=True)
     net = nn.Network("2,3,1", "binary", reference=True)
     other = copy.deepcopy(net)
-    for each in (net, other):
-        nn.train(each, ds, epochs=2)
+    nn.train(net, ds, epochs=2), nn.train(other, ds, epochs=2)
     assert np.array_equal(net.vector, other.vector)
 
 
-# ---------------------------------------------------------------- the tools of scikit-learn
-
-
-def test_a_grid_search_finds_the_better_network(frame, labels):
+@pytest.mark.parametrize("backend", ["loky", "dask"])
+def test_a_grid_search_in_processes_finds_what_one_process_finds(frame, labels, backend):
     grid = {"layers": ["auto,8,1", "auto,20,1"], "learning_rate": [0.01, 0.0001]}
-    search = GridSearchCV(nn.NetworkClassifier(effort="quick", epochs=10), grid, cv=2).fit(frame, labels)
-    assert search.best_params_["learning_rate"] == 0.01
+    search = GridSearchCV(nn.NetworkClassifier(effort="quick", epochs=10, threads=1), grid, cv=2)
+    with contextlib.ExitStack() as inside:
+        if backend == "dask":
+            distributed = pytest.importorskip("distributed", reason="distributed is not installed")
+            here = {"host": "127.0.0.1", "dashboard_address": None, "n_workers": 2, "threads_per_worker": 1}
+            inside.enter_context(distributed.Client(inside.enter_context(distributed.LocalCluster(**here))))
+        inside.enter_context(joblib.parallel_backend(backend, n_jobs=2))
+        several = clone(search).set_params(n_jobs=2).fit(frame, labels)
+    alone = search.fit(frame, labels)
+    assert alone.best_params_["learning_rate"] == 0.01
+    assert several.cv_results_["mean_test_score"].tolist() == alone.cv_results_["mean_test_score"].tolist()
+    assert np.array_equal(several.predict_proba(frame), alone.predict_proba(frame))
 
 
-@pytest.mark.parametrize("sparse", [False, True])
-def test_a_pipeline_with_a_column_transformer(frame, labels, sparse):
-    numbers = (OneHotEncoder(), ["price"]) if sparse else (StandardScaler(), ["size", "price"])
-    columns = make_column_transformer((OneHotEncoder(), ["kind"]), numbers, sparse_threshold=float(sparse))
-    pipeline = make_pipeline(columns, nn.NetworkClassifier(effort="quick", epochs=20)).fit(frame, labels)
-    assert pipeline.score(frame, labels) > 0.8 and issparse(pipeline[0].transform(frame)) == sparse
-
-
-def test_cross_validation_in_processes_gives_the_scores_of_one_process(frame, labels):
-    classifier = clone(nn.NetworkClassifier(effort="quick", epochs=3, threads=1))
-    scores = cross_val_score(classifier, frame, labels, cv=2, n_jobs=2)
-    assert np.array_equal(scores, cross_val_score(classifier, frame, labels, cv=2))
-
-
-def test_a_search_on_a_dask_cluster_finds_what_one_process_finds(frame, labels):
-    distributed = pytest.importorskip("distributed", reason="distributed is not installed")
-    grid = {"learning_rate": [0.01, 0.0001]}
-    search = GridSearchCV(nn.NetworkClassifier(effort="quick", epochs=3, threads=1), grid, cv=2)
-    alone = clone(search).fit(frame, labels)
-    here = {"host": "127.0.0.1", "dashboard_address": None}
-    with (
-        distributed.LocalCluster(n_workers=2, threads_per_worker=1, **here) as cluster,
-        distributed.Client(cluster),
-        joblib.parallel_backend("dask"),
-    ):
-        search.set_params(n_jobs=-1).fit(frame, labels)
-    assert search.cv_results_["mean_test_score"].tolist() == alone.cv_results_["mean_test_score"].tolist()
-    assert np.array_equal(search.predict_proba(frame), alone.predict_proba(frame))
-
-
-def test_stacking_and_calibration(frame, labels):
-    networks = [(str(seed), nn.NetworkClassifier(effort="quick", epochs=10, random_state=seed)) for seed in range(2)]
-    stacked = StackingClassifier(networks, LogisticRegression(), cv=2).fit(frame, labels)
-    calibrated = CalibratedClassifierCV(nn.NetworkClassifier(effort="quick", epochs=10), cv=2).fit(frame, labels)
-    assert min(stacked.score(frame, labels), calibrated.score(frame, labels)) > 0.8
-
-
-# ---------------------------------------------------------------- what is refused
+@pytest.mark.parametrize("tool", TOOLS)
+def test_pipelines_stacking_and_calibration(frame, labels, tool):
+    assert clone(TOOLS[tool]).fit(frame, labels).score(frame, labels) > 0.8
+    assert issparse(SPARSE.fit_transform(frame)) and not issparse(DENSE.fit_transform(frame))
 
 
 @pytest.mark.parametrize("settings, told", [
@@ -316,32 +272,26 @@ def test_stacking_and_calibration(frame, labels):
     ({"threads": 0}, "--threads 0: expected a whole number from 1"),
     ({"effort": "huge"}, "--effort huge: expected quick, standard or best"),
     ({"effort": "best", "networks": 5}, "effort best: networks is not for it"),
-    ({"drop": "prize"}, "did you mean price"),
-    ({"class_weight": [1, 2, 3]}, "3 numbers for 2 classes"),
-])  # fmt: skip
-def test_wrong_parameters_are_told_by_fit(frame, labels, settings, told):
-    with pytest.raises(ValueError, match=told):
-        nn.NetworkClassifier(**settings).fit(frame, labels)
-
-
-@pytest.mark.parametrize("eval_set, told", [
-    (lambda x, y: x, "expected \\(X, y\\)"),
-    (lambda x, y: (x, y.replace("no", "maybe")), "found class 'maybe'"),
+    ({"drop": "prize"}, "did you mean price"), ({"class_weight": [1, 2, 3]}, "3 numbers for 2 classes"),
+    (lambda x, y: x, "expected \\(X, y\\)"), (lambda x, y: (x, y.replace("no", "maybe")), "found class 'maybe'"),
     (lambda x, y: (x[:5], y), "inconsistent numbers of samples"),
     (lambda x, y: (x.rename(columns={"price": "cost"}), y), "feature names should match"),
 ])  # fmt: skip
-def test_wrong_rows_to_evaluate_are_told(frame, labels, eval_set, told):
+def test_wrong_parameters_and_rows_to_evaluate_are_told_by_fit(frame, labels, settings, told):
+    """settings: a function, of the rows to evaluate."""
+    evaluated = settings(frame, labels) if callable(settings) else None
+    given = {"effort": "quick", "epochs": 1} if callable(settings) else settings
     with pytest.raises(ValueError, match=told):
-        nn.NetworkClassifier(effort="quick", epochs=1).fit(frame, labels, eval_set=eval_set(frame, labels))
+        nn.NetworkClassifier(**given).fit(frame, labels, eval_set=evaluated)
 
 
 def test_other_columns_and_no_rows_are_refused(fitted, frame):
-    others = [frame.drop(columns="kind"), frame.rename(columns={"kind": "sort"}), frame[frame.columns[::-1]]]
-    told = {"feature names should match": others, "no rows, expected": [frame[:0], pl.from_pandas(frame)[:0]]}
-    for words, frames in told.items():
-        for other in frames:
-            with pytest.raises(ValueError, match=words):
-                fitted.predict(other)
+    for other in (frame.drop(columns="kind"), frame.rename(columns={"kind": "sort"}), frame[frame.columns[::-1]]):
+        with pytest.raises(ValueError, match="feature names should match"):
+            fitted.predict(other)
+    for other in (frame[:0], pl.from_pandas(frame)[:0]):
+        with pytest.raises(ValueError, match="no rows, expected"):
+            fitted.predict(other)
 
 
 @pytest.fixture(scope="module")
@@ -350,21 +300,18 @@ def sparse_rows():
     return csr_matrix(features * (abs(features) > 0.5)), labels
 
 
-def test_sparse_rows_are_as_their_dense_array(sparse_rows, monkeypatch):
-    sparse, labels = sparse_rows
+def test_sparse_rows_are_as_their_dense_array_and_refused_where_they_have_no_room(sparse_rows, monkeypatch):
+    (sparse, labels), estimators = sparse_rows, sys.modules["nn.train.estimators"]
     given = {"epochs": 5, "validation": None}
     of_sparse, of_dense = (nn.NetworkClassifier(**given).fit(rows, labels) for rows in (sparse, sparse.toarray()))
     assert np.array_equal(of_sparse.predict_proba(sparse), of_dense.predict_proba(sparse.toarray()))
-    monkeypatch.setattr(sys.modules["nn.train.estimators"], "_DENSE_VALUES", 100)  # 12 rows at a time
+    monkeypatch.setattr(estimators, "_DENSE_VALUES", 100)  # 12 rows at a time
     assert np.allclose(of_sparse.predict_proba(csc_array(sparse)), of_dense.predict_proba(sparse.toarray()), 0, 1e-6)
     several = nn.NetworkClassifier(effort="quick", epochs=5).fit(sparse, labels, eval_set=(sparse, labels))
     assert len(several.figures_["val_loss"]) == 5
-
-
-def test_sparse_rows_that_have_no_room_are_refused_with_what_to_do(sparse_rows, monkeypatch):
-    monkeypatch.setattr(sys.modules["nn.train.estimators"], "available_memory", lambda: 9000)
+    monkeypatch.setattr(estimators, "available_memory", lambda: 9000)
     with pytest.raises(ValueError, match="300 x 8 values .* take 9.6e-06 GB .*; leave out rare columns, as by OneHot"):
-        nn.NetworkClassifier(effort="quick").fit(*sparse_rows)
+        nn.NetworkClassifier(effort="quick").fit(sparse, labels)
 
 
 def test_a_decision_is_the_logit_beside_that_of_the_threshold(sparse_rows):
@@ -389,26 +336,11 @@ def test_what_is_stored_of_a_network_are_plain_values(fitted, frame):
     assert again.network_.parameters().keys() == fitted.network_.parameters().keys()
 
 
-def test_without_scikit_learn_the_command_is_told():
-    program = (
-        "import sys; sys.modules['sklearn.base'] = None\n"
-        "import nn; from nn import *\n"
-        f"for name in {ESTIMATORS}:\n"
-        "    try:\n"
-        "        getattr(nn, name)\n"
-        "    except nn.UsageError as error:\n"
-        "        print(error)"
-    )
-    told = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True).stdout
-    assert told.count('pip install "scikit-learn>=1.6"') == 2
-
-
-def test_importing_nn_needs_neither_scikit_learn_nor_numpy():
-    program = "import nn, sys; assert not {'sklearn', 'numpy'} & set(sys.modules)"
-    subprocess.run([sys.executable, "-c", program], check=True)
-
-
-# ---------------------------------------------------------------- data frames in a notebook
+def test_without_scikit_learn_the_command_is_told_and_importing_nn_needs_neither_it_nor_numpy():
+    for program, told in ((WITHOUT.replace("NAMES", str(ESTIMATORS)), 2), ("import nn, sys; print([*sys.modules])", 0)):
+        done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+        assert done.stdout.count('pip install "scikit-learn>=1.6"') == told
+        assert told or not {"sklearn", "numpy"} & {*ast.literal_eval(done.stdout)}
 
 
 def test_arrays_are_tables_without_names():
@@ -420,16 +352,13 @@ def test_arrays_are_tables_without_names():
     assert np.array_equal(nn.load(values, y=values[:, :2], task="regression").y, values[:, :2])
 
 
-def test_a_data_set_is_of_numbers():
+def test_a_data_set_is_of_numbers_and_its_gaps_are_named():
     frame = pd.DataFrame({"a": [1.0, 2.0, 3.0], "b": [4, 5, 6]})
     assert nn.Dataset(frame, [True, False, True], "binary").y.tolist() == [1, 0, 1]
     assert nn.Dataset(frame, pd.Series([1.0, 2.0, 3.0]), "regression").y.shape == (3, 1)
     for x, y in ((frame.assign(c=["u", "v", "w"]), [0, 1, 0]), (frame, ["yes", "no", "yes"])):
         with pytest.raises(nn.DataError, match="nn.load"):
             nn.Dataset(x, y, "binary")
-
-
-def test_gaps_in_a_data_set_are_named():
     x = np.random.default_rng(3).normal(size=(40, 3))
     ds = nn.Dataset(x, x[:, 0], "regression")
     ds.x[:, 1] = np.nan

@@ -15,25 +15,24 @@ def csv(folder):
     return folder / "t.csv"
 
 
-SAME = [  # data, settings of nn.fit, and flags of the command where they are others
-    ("t.csv", {}),
-    ("t.csv", {"effort": "quick", "seed": 3, "dtype": "float64"}),
-    ("t.csv", {"layers": "auto,8,1", "epochs": 2}),
-    ("t.csv", {"networks": 2}),
-    ("t.csv", {"validation": 0.2, "patience": 2, "epochs": 3}),
-    ("plain.csv", {"layers": "2,4,3", "epochs": 2}),  # as the original program's tables are: two inputs, three outputs
+SAME = [  # data, settings of nn.fit, and layers of the command where they are others
+    ("t.csv", {}, None),
+    ("t.csv", {"effort": "quick", "seed": 3, "dtype": "float64"}, None),
+    ("t.csv", {"layers": "auto,8,1", "epochs": 2}, None),
+    ("t.csv", {"networks": 2}, None),
+    ("t.csv", {"validation": 0.2, "patience": 2, "epochs": 3}, None),
+    ("plain.csv", {"layers": "2,4,3", "epochs": 2}, None),  # as the original program's: two inputs, three outputs
     # `auto` was a number of inputs before the data were known, and no pooling fits one
     ("images.npz", {"layers": "3x8x8,conv4k3same,maxpool2,8,1", "epochs": 1}, "auto,conv4k3same,maxpool2,8,1"),
 ]
 
 
-@pytest.mark.parametrize("case", SAME)
-def test_fit_has_the_bytes_of_the_command_with_a_checkpoint_too(csv, case):
-    data, settings, *layers = case
+@pytest.mark.parametrize("data, settings, layers", SAME)
+def test_fit_has_the_bytes_of_the_command_with_a_checkpoint_too(csv, data, settings, layers):
     rng = np.random.default_rng(0)
     np.savetxt("plain.csv", rng.random((60, 5)), delimiter=",", fmt="%.4f")
     np.savez("images.npz", x=rng.integers(0, 256, (40, 3, 8, 8), np.uint8), y=np.arange(40) % 2)
-    flags = {**settings, "layers": layers[0]} if layers else settings
+    flags = {**settings, "layers": layers} if layers else settings
     words = [word for name, value in flags.items() for word in (f"--{name}", value)]
     succeed("--train", "--dataset", data, "--model", "command.bin", *words)
     nn.fit(data, checkpoint="c.ck", **settings).save("python.bin")
@@ -41,7 +40,7 @@ def test_fit_has_the_bytes_of_the_command_with_a_checkpoint_too(csv, case):
 
 
 def test_fit_goes_on_from_a_checkpoint(csv):
-    stop, epochs = nn.StopRequest(), []
+    stop, epochs, asked = nn.StopRequest(), [], {"layers": "auto,8,1", "epochs": 6}
 
     class StopsEarly(nn.Callback):
         def epoch(self, epoch, *_):
@@ -49,9 +48,7 @@ def test_fit_goes_on_from_a_checkpoint(csv):
             if epoch == 3:
                 stop.request(15)
 
-    asked = {"layers": "auto,8,1", "epochs": 6}
-    whole, ds = nn.fit("t.csv", **asked), nn.load("t.csv")
-    saving = {"checkpoint": "c.ck", "callback": StopsEarly()}
+    whole, ds, saving = nn.fit("t.csv", **asked), nn.load("t.csv"), {"checkpoint": "c.ck", "callback": StopsEarly()}
     with pytest.raises(nn.Stopped):
         nn.train(nn.Network.for_data(ds, "auto,8,1"), ds, epochs=6, stop=stop, **saving)
     resumed = nn.fit("t.csv", **asked, resume="auto", **saving)
@@ -82,22 +79,21 @@ def test_targets_stand_beside_the_data_or_in_it():
     assert set(named.predict({"a": x[:, 0], "b": x[:, 1]})) == {"up", "down"}
 
 
-@pytest.mark.parametrize(
-    ("data", "settings", "error", "told"),
-    [
-        ({"a": [1.0, 2, 3], "b": [1, 2, 3]}, {"target": "c"}, UsageError, "c"),
-        ({"a": [1.0, 2, 3] * 5, "y": ["one"] * 15}, {"target": "y"}, DataError, "one"),
-        ({"a": [[1], [2]] * 8, "y": [0, 1] * 8}, {"target": "y"}, DataError, "a"),
-        ({"a": [1.0, 2] * 8, "y": [0, 1] * 8}, {"effort": "best", "layers": "1,1"}, UsageError, "layers is not for"),
-        ({"a": [1.0, 2] * 8, "y": [0, 1] * 8}, {"epoch": 3}, UsageError, "did you mean epochs"),
-        ({"a": [1.0, 2] * 8, "y": [0, 1] * 8}, {"epochs": 0}, UsageError, "epochs 0: expected a whole number"),
-        ({"a": [1.0, 2] * 8, "y": [0, 1] * 8}, {"augment": "shift"}, UsageError, "the data are a table"),
-        (None, {}, UsageError, "found NoneType, expected a path, a data frame"),
-        (np.zeros((9, 8, 8), np.uint8), {}, UsageError, "images and y beside them"),
-        (np.zeros((9, 8, 8), np.uint8), {"target": [0] * 9}, DataError, "only class 0"),
-        ({"a": [1.0, 2] * 8, "y": [0, 1] * 8}, {"layers": "9,4,1"}, UsageError, "layers 9,4,1: "),
-    ],
-)
+TABLE = {"a": [1.0, 2] * 8, "y": [0, 1] * 8}
+
+
+@pytest.mark.parametrize("data, settings, error, told", [
+    ({"a": [1.0, 2, 3], "b": [1, 2, 3]}, {"target": "c"}, UsageError, "c"),
+    ({"a": [1.0, 2, 3] * 5, "y": ["one"] * 15}, {"target": "y"}, DataError, "one"),
+    ({"a": [[1], [2]] * 8, "y": [0, 1] * 8}, {"target": "y"}, DataError, "a"),
+    (TABLE, {"effort": "best", "layers": "1,1"}, UsageError, "layers is not for"),
+    (TABLE, {"epoch": 3}, UsageError, "did you mean epochs"), (TABLE, {"layers": "9,4,1"}, UsageError, "layers 9,4,1: "),
+    (TABLE, {"epochs": 0}, UsageError, "epochs 0: expected a whole number"),
+    (TABLE, {"augment": "shift"}, UsageError, "the data are a table"),
+    (None, {}, UsageError, "found NoneType, expected a path, a data frame"),
+    (np.zeros((9, 8, 8), np.uint8), {}, UsageError, "images and y beside them"),
+    (np.zeros((9, 8, 8), np.uint8), {"target": [0] * 9}, DataError, "only class 0"),
+])  # fmt: skip
 def test_mistakes_are_one_line(data, settings, error, told):
     with pytest.raises(error, match=told):
         nn.fit(data, **settings)

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from support.command_line import ONE, succeed
 from support.plain_layers import LOSSES
+from support.tables import csv_of
 
 import nn
 from nn import nn_aux
@@ -13,15 +14,13 @@ from nn.train.effort import Effort
 
 OUTPUTS = {"binary": 1, "multiclass": 3, "regression": 2}
 WAYS = {
-    "held out": {},
-    "all rows": {"holdout": 0.0},
-    "validation": {"validation": 0.25},
-    "refit": {"validation": 0.25, "refit": True},
-    "several": {"networks": 3},
-    "folds": {"folds": 3},
+    "held out": {}, "all rows": {"holdout": 0.0}, "validation": {"validation": 0.25},
+    "refit": {"validation": 0.25, "refit": True}, "several": {"networks": 3}, "folds": {"folds": 3},
     "judged by folds": {"folds": 3, "validation": "fold", "patience": 4},
     "chosen": {"networks": 4, "vary": "batch_number=16|32", "validation": 0.25},
-}
+}  # fmt: skip
+CASES = [("binary", "bce", ""), ("multiclass", "ce", ""), ("regression", "mse", ""), ("regression", "mae", ""),
+         ("regression", "huber", ""), ("multiclass", "bce", ":sigmoid"), ("binary", "mse", ":linear")]  # fmt: skip
 
 
 def data(task, rows=240, noise=0.1, seed=0, **more):
@@ -43,9 +42,6 @@ def trained(ds, loss=None, output="", **flags):
 
 def warnings_in(caplog):
     return [text for text in caplog.messages if "learned nothing" in text]
-
-
-# ---------------------------------------------------------------- what is told
 
 
 @pytest.mark.parametrize("moves", [True, False])
@@ -84,21 +80,13 @@ def test_a_network_that_gives_the_same_for_every_row_has_learned_nothing(task, s
     assert np.ptp(net.predict(ds.x), axis=0) == pytest.approx(0, abs=1e-4) and result["learned"] is False
 
 
-# ---------------------------------------------------------------- the baseline
-
-
 def loss_of(name, output, y, weights):
     """Return the loss of the same output for all rows, one row after the other."""
-    each = [LOSSES[name][0](output[None], target[None]) for target in y]
-    return np.average(each, weights=weights)
-
-
-CASES = [("binary", "bce", ""), ("multiclass", "ce", ""), ("regression", "mse", ""), ("regression", "mae", ""),
-         ("regression", "huber", ""), ("multiclass", "bce", ":sigmoid"), ("binary", "mse", ":linear")]  # fmt: skip
+    return np.average([LOSSES[name][0](output[None], target[None]) for target in y], weights=weights)
 
 
 @pytest.mark.parametrize("weighted", [False, True])
-@pytest.mark.parametrize(("task", "loss", "output"), CASES)
+@pytest.mark.parametrize("task, loss, output", CASES)
 def test_the_baseline_is_the_loss_of_what_the_training_rows_tell(task, loss, output, weighted):
     weights = np.random.default_rng(1).integers(0, 4, 240) if weighted else np.ones(240, int)
     ds = data(task, **({"weights": weights} if weighted else {}))
@@ -110,47 +98,40 @@ def test_the_baseline_is_the_loss_of_what_the_training_rows_tell(task, loss, out
     else:
         y = np.eye(len(ds.classes))[ds.y] if task == "multiclass" else ds.y[:, None].astype(float)
         weights = weights * ((1 + ds.y) if weighted else 1)
-    rows = np.repeat(y[split.training], weights[split.training].astype(int), axis=0)
-    best = rows.mean(axis=0)
-    if loss in ("mae", "huber"):
-        best = learned.best_output(loss, learned.Targets(y[split.training], weights[split.training]))
-    expected = loss_of(loss, best, y[split.holdout], weights[split.holdout])
-    assert result["baseline"] == pytest.approx(expected, rel=1e-5)
-
-
-def test_every_loss_has_a_baseline():
-    assert {*learned._ROW_LOSSES} == {*nn_aux.LOSSES} and {*learned._SLOPES} <= {*nn_aux.LOSSES}
+    targets = learned.Targets(y[split.training], weights[split.training])
+    is_mean = loss not in ("mae", "huber")
+    best = np.average(targets.values, 0, targets.counts) if is_mean else learned.best_output(loss, targets)
+    assert result["baseline"] == pytest.approx(loss_of(loss, best, y[split.holdout], weights[split.holdout]), rel=1e-5)
 
 
 @pytest.mark.parametrize("loss", ["mse", "mae", "huber"])
-def test_the_best_output_is_better_than_those_around_it(loss):
+def test_the_best_output_is_better_than_those_around_it_and_every_loss_has_a_baseline(loss):
     rng = np.random.default_rng(0)
     targets = learned.Targets(rng.gamma(1.0, 2.0, (51, 2)), rng.random(51))
     best = learned.best_output(loss, targets)
     least = learned.baseline_of(loss, targets, targets).least
     for step in (-0.01, 0.01):
         assert loss_of(loss, best + step, *targets) > least == pytest.approx(loss_of(loss, best, *targets))
+    assert {*learned._ROW_LOSSES} == {*nn_aux.LOSSES} and {*learned._SLOPES} <= {*nn_aux.LOSSES}
 
 
-def test_a_class_that_training_lacks_has_a_finite_baseline():
-    training = learned.targets_of(np.array([0, 1, 1]), outputs=3)
-    judged = learned.targets_of(np.array([2]), outputs=3)
+def test_a_class_that_training_lacks_has_a_finite_baseline_and_figures_that_are_not_finite_are_undefined():
+    training, judged = (learned.targets_of(np.array(labels), outputs=3) for labels in ([0, 1, 1], [2]))
     told, least = learned.baseline_of("ce", training, judged)
     assert told == pytest.approx(-np.log(np.finfo(np.float32).eps)) and least == pytest.approx(0)
+    targets = learned.Targets(np.array([[-1e300], [1e300]]), np.ones(2))
+    for losses in ((1.0, learned.baseline_of("mse", targets, targets)), (None, (1.0, 1.0)), (1.0, None)):
+        assert learned.learned([losses]) == {"learned": None, "baseline": None}
 
 
-def test_validation_rows_of_a_data_set_of_their_own_have_their_baseline():
+def test_validation_rows_of_a_data_set_of_their_own_have_their_baseline_and_a_refit_keeps_it():
     ds, other = data("binary"), data("binary", 90, seed=1)
-    result = trained(ds, validation=other, holdout=0.0)
-    share = ds.y.mean()
+    result, share = trained(ds, validation=other, holdout=0.0), ds.y.mean()
     expected = -np.mean(np.where(other.y == 1, np.log(share), np.log(1 - share)))
     assert result["baseline"] == pytest.approx(expected, rel=1e-6)
-
-
-def test_a_refit_keeps_the_baseline_of_the_run_that_was_judged():
     for task in OUTPUTS:
         plain, refitted = (trained(data(task), validation=0.25, refit=refit) for refit in (False, True))
-        assert plain["baseline"] == refitted["baseline"] and plain["learned"] == refitted["learned"]
+        assert plain["baseline"] == refitted["baseline"] and plain["learned"] == refitted["learned"], task
 
 
 def test_the_epoch_that_is_kept_is_compared_and_not_the_last(caplog):
@@ -163,40 +144,25 @@ def test_the_epoch_that_is_kept_is_compared_and_not_the_last(caplog):
 
 @pytest.mark.parametrize("task", OUTPUTS)
 def test_the_baseline_of_effort_is_in_the_unit_of_its_figures_out_of_fold(task, caplog):
-    name = "mse" if task == "regression" else "log_loss"
     for noise, has_learned in ((0.1, True), (None, False)):
         ds = data(task, noise=noise)
-        given = {} if noise else {"learning_rate": 1e-9}
-        effort = Effort(ds, "quick", given, {})
-        _, result = effort.run(nn.train)
+        _, result = Effort(ds, "quick", {} if noise else {"learning_rate": 1e-9}, {}).run(nn.train)
         if task == "regression":
-            expected = ds.y.var(axis=0, dtype=np.float64).mean()
+            name, expected = "mse", ds.y.var(axis=0, dtype=np.float64).mean()
         else:
             shares = np.bincount(ds.y) / ds.rows
-            expected = -(shares * np.log(shares)).sum()
+            name, expected = "log_loss", -(shares * np.log(shares)).sum()
         assert result["baseline"] == pytest.approx(expected, rel=1e-6)
         assert result["learned"] is has_learned is (result["out_of_fold"][name] < result["baseline"])
         assert len(warnings_in(caplog)) == (not has_learned)
     assert "its out-of-fold loss" in warnings_in(caplog)[0] and "columns" in warnings_in(caplog)[0]
 
 
-def test_figures_that_are_not_finite_are_undefined():
-    targets = learned.Targets(np.array([[-1e300], [1e300]]), np.ones(2))
-    baseline = learned.baseline_of("mse", targets, targets)
-    undefined = {"learned": None, "baseline": None}
-    assert learned.learned([(1.0, baseline)]) == learned.learned([(None, (1.0, 1.0))]) == undefined
-    assert learned.learned([(1.0, None)]) == undefined
-
-
-# ---------------------------------------------------------------- the command line
-
-
 @pytest.fixture
 def noise(folder):
     """Write a table whose columns tell nothing of the target."""
     rng = np.random.default_rng(0)
-    lines = [f"{a:.5f},{b:.5f},{'pq'[int(c)]}" for a, b, c in zip(*rng.normal(size=(2, 60)), rng.random(60) < 0.3)]
-    (folder / "noise.csv").write_text("\n".join(["a,b,y", *lines]) + "\n")
+    (folder / "noise.csv").write_text(csv_of("aby", [*rng.normal(size=(2, 60)).round(5), (rng.random(60) < 0.3) * 1]))
     return ["--dataset", "noise.csv", "--model", "m.bin"]
 
 
@@ -212,12 +178,11 @@ def test_the_command_line_warns_once(noise, flags):
 
 def test_the_reference_is_judged_by_the_rows_that_it_trains_on(noise, folder):
     """The original divides the loss of an epoch by all rows, also by those that it leaves out."""
-    lines = (folder / "noise.csv").read_text().splitlines()[1:]
-    (folder / "noise.csv").write_text("\n".join(line.translate(str.maketrans("pq", "01")) for line in lines) + "\n")
-    flags = ["--reference", "--batch_number", 40, "--learning_rate", 1e-9, "--epochs", 1]
-    result = succeed("--train", *noise, *flags, "--layers", "2,3,1", "--json")
+    flags = ["--reference", "--batch_number", 40, "--learning_rate", 1e-9, "--epochs", 1, "--layers", "2,3,1"]
+    (folder / "noise.csv").write_text((folder / "noise.csv").read_text().removeprefix("a,b,y\n"))
+    result = succeed("--train", *noise, *flags, "--json").json
     y = np.array([float(line[-1]) for line in (folder / "noise.csv").read_text().splitlines()])
-    assert result.json["baseline"] == pytest.approx(y.var()) and result.json["learned"] is False
+    assert result["baseline"] == pytest.approx(y.var()) and result["learned"] is False
 
 
 @pytest.mark.parametrize("more", [["--memory", "200M"], ["--resume", "c.ck"]], ids=str)

@@ -27,7 +27,11 @@ WAYS = {
     "effort": ["--effort", "standard", "--epochs", 4, "--history", "h.csv", "-o", "out.csv"],
     "infinite": ["--networks", 4, "--epochs", 3, "--vary", "learning_rate=0.01|1e30", "--optimizer", "sgd"],
 }  # fmt: skip
-TIMES = ("seconds", "us_per_batch", "threads", "ranks")
+TIMES = ("seconds", "us_per_batch", "threads")
+LONG = [*DATA, *LAYERS, "--networks", 3, "--model", "m.bin", "--checkpoint", "c.ck", "--resume", "auto"]
+MORE = [*LONG, "--epochs", 60, "--validation", 0.3, "--patience", 100, "--refit"]
+VARY = [*MORE, "--networks", 20, "--vary", "learning_rate=1e-3..1e-1"]
+LIMITED = [*MORE, "--memory", "100M"]
 
 
 @pytest.fixture
@@ -36,21 +40,14 @@ def folder(folder, monkeypatch):
     return folder
 
 
-def timeless(figures):
-    return {name: value for name, value in figures.items() if name not in TIMES}
-
-
 def written(folder):
     """The bytes of all files that a training has written, without the times of a history."""
     kept = {path.name: path.read_bytes() for path in folder.iterdir() if path.name not in ("two.csv", "rows.csv")}
     if "h.csv" in kept:
         lines = kept["h.csv"].decode().splitlines()
-        times = {place for place, name in enumerate(lines[0].split(",")) if name in TIMES}
+        times = {place for place, name in enumerate(lines[0].split(",")) if name in (*TIMES, "ranks")}
         kept["h.csv"] = [[v for k, v in enumerate(line.split(",")) if k not in times] for line in lines]
     return kept
-
-
-# ---------------------------------------------------------------- the promise
 
 
 @pytest.mark.parametrize("size, backend", [(2, "seq"), (3, "omp")])
@@ -66,7 +63,7 @@ def test_ranks_write_and_print_what_one_process_does(mpich, folder, way, size, b
     assert (done.returncode, ours(done.stderr)) == (0, [])
     assert way != "infinite" or {"member", "failed"} <= {trial["status"] for trial in alone["trials"]}
     several = json.loads(done.stdout)  # one object, of rank 0
-    assert several["ranks"] == size and timeless(several) == timeless(alone)
+    assert several == {**alone, "ranks": size, **{name: several[name] for name in TIMES}}
     assert written(folder) == expected
 
 
@@ -99,32 +96,14 @@ def test_a_python_program_has_all_networks_on_all_ranks(mpi, folder):
 
 def test_the_ranks_of_one_network_judge_by_numbers_of_its_type(mpich, folder):
     """Else what is defined on one rank, the Brier score of several classes, would be undefined on two."""
-    path = write_three_classes(folder / "three.csv", 300)
-    command = [
-        "--train",
-        "--dataset",
-        path,
-        "--layers",
-        "2,8,3",
-        "--model",
-        "m.bin",
-        "--epochs",
-        2,
-        "--json",
-        "--quiet",
-    ]
-    command += ["--validation", 0.3, "--monitor", "brier"]
-    alone = succeed(*command).json["val_metric"]
-    several = json.loads(mpich.train(2, *command, *DISTRIBUTE).stdout)["val_metric"]
+    write_three_classes(folder / "three.csv", 300)
+    command = "--train --dataset three.csv --layers 2,8,3 --model m.bin --epochs 2 --validation 0.3 --monitor brier"
+    alone = succeed(*command.split(), "--json", "-q").json["val_metric"]
+    several = json.loads(mpich.train(2, *command.split(), "--json", "-q", *DISTRIBUTE).stdout)["val_metric"]
     assert several == pytest.approx(alone, rel=1e-4)  # float32
 
 
-# ---------------------------------------------------------------- stops
-
-LONG = [*DATA, *LAYERS, "--networks", 3, "--model", "m.bin", "--checkpoint", "c.ck", "--resume", "auto"]
-
-
-@pytest.mark.parametrize("signum, code", [(signal.SIGTERM, 75), (signal.SIGINT, 130)], ids=lambda value: str(value))
+@pytest.mark.parametrize("signum, code", [(signal.SIGTERM, 75), (signal.SIGINT, 130)], ids=str)
 def test_a_signal_to_one_rank_stops_all_with_the_state_saved(mpi, folder, signum, code):
     with running(mpi, 2, *LONG, "--epochs", 100_000, *DISTRIBUTE) as launcher:
         os.kill(rank_process(launcher, mpi, 1), signum)
@@ -134,8 +113,7 @@ def test_a_signal_to_one_rank_stops_all_with_the_state_saved(mpi, folder, signum
         f"nn: stopped by {signal.Signals(signum).name}: the state is saved in c.ck, "
         "continue with --resume auto, m.bin was not written"
     ]
-    members = position("c.ck")["members"]
-    assert len(members) == 3 and all(member["step"] > 0 for member in members)
+    assert [member["step"] > 0 for member in position("c.ck")["members"]] == [True] * 3
 
 
 STOPPED = (
@@ -167,40 +145,43 @@ ds, compute = nn.load("two.csv"), Engines.compute
 
 def test_ranks_that_are_stopped_after_every_batch_end_in_the_same_bytes(mpi, folder):
     done = mpi.run(3, STOPPED.replace("HOW", "'mirrored'"))
-    assert done.returncode == 0, done.stderr
-    assert int(done.stdout) >= 10
+    assert done.returncode == 0 and int(done.stdout) >= 10, done.stderr
     ended = (folder / "net.bin").read_bytes()
     assert ended == (folder / "peace.bin").read_bytes()
     (folder / "peace.bin").unlink()
     alone = mpi.run(1, STOPPED.replace("HOW", "None"))
-    assert alone.returncode == 0, alone.stderr
-    assert (folder / "peace.bin").read_bytes() == ended
+    assert alone.returncode == 0 and (folder / "peace.bin").read_bytes() == ended, alone.stderr
 
 
-ENDS = """
+PATCHED = """
 import os, signal, sys, time, nn.cli
 from nn import cluster
+from nn.train.member import Member
 from nn.train.engines import Engines
+from nn.utils import NnError
 
-compute, calls = Engines.compute, []
-def ends(self, what, asks):
-    calls.append(what)
-    if calls.count("epoch") == 20 and what == "epoch" and cluster.current().rank == RANK:
-        time.sleep(0.5)  # the first checkpoint is written meanwhile
-        os.kill(os.getpid(), signal.SIGNAL)
-    return compute(self, what, asks)
-Engines.compute = ends
+usual, calls = WHERE, []
+def patched(self, *arguments):
+    calls.append([*arguments, ""][0])
+    if cluster.current().rank == RANK and (WHEN):
+        THEN
+    return usual(self, *arguments)
+WHERE = patched
 sys.exit(nn.cli.main(sys.argv[1:]))
 """
 
 
-def ended(mpich, size, signal_name, *command):
+def launch_patched(mpi, size, rank, where, when, then, *command):
+    """Ranks of nn of which one does something else in a method: `then`, when `when`."""
+    program = PATCHED.replace("WHERE", where).replace("RANK", str(rank)).replace("WHEN", when).replace("THEN", then)
+    return mpi.launch(size, sys.executable, "-c", program, *command, *(DISTRIBUTE if size > 1 else []))
+
+
+def ended(mpi, size, signal_name, *command):
     """Ranks of which the last sends itself a signal in the 20th epoch."""
-    program = ENDS.replace("RANK", str(size - 1)).replace("SIGNAL", signal_name)
-    return mpich.launch(size, sys.executable, "-c", program, *command, *(DISTRIBUTE if size > 1 else []))
-
-
-MORE = [*LONG, "--epochs", 60, "--validation", 0.3, "--patience", 100, "--refit"]
+    then = f"time.sleep(0.5); os.kill(os.getpid(), signal.{signal_name})"  # the first checkpoint is written meanwhile
+    when = "calls[-1] == 'epoch' and calls.count('epoch') == 20"
+    return launch_patched(mpi, size, size - 1, "Engines.compute", when, then, *command)
 
 
 def whole(folder, command):
@@ -211,22 +192,20 @@ def whole(folder, command):
     return content
 
 
-VARY = [*MORE, "--networks", 20, "--vary", "learning_rate=1e-3..1e-1"]
-LIMITED = [*MORE, "--memory", "100M"]
+def check_goes_on(mpi, folder, size, command, expected):
+    """A training that ended in its midst goes on with that many ranks to the bytes of one that nobody stopped."""
+    assert not (folder / "m.bin").exists() and 0 < position("c.ck")["members"][0]["epoch"] < 60
+    done = mpi.train(size, *command, *(DISTRIBUTE if size > 1 else []))
+    assert (done.returncode, ours(done.stderr)) == (0, []) and (folder / "m.bin").read_bytes() == expected
 
 
-@pytest.mark.parametrize(
-    "command, sizes",
-    [(MORE, (2, 2)), (MORE, (1, 3)), (LIMITED, (2, 1)), (VARY, (1, 3)), (VARY, (2, 1))],
-    ids=["rows, 2 to 2", "rows, 1 to 3", "limited, 2 to 1", "vary, 1 to 3", "vary, 2 to 1"],
-)
+@pytest.mark.parametrize("command, sizes", [
+    (MORE, (2, 2)), (MORE, (1, 3)), (LIMITED, (2, 1)), (VARY, (1, 3)), (VARY, (2, 1)),
+], ids=["rows, 2 to 2", "rows, 1 to 3", "limited, 2 to 1", "vary, 1 to 3", "vary, 2 to 1"])  # fmt: skip
 def test_a_state_goes_on_with_any_number_of_ranks(mpich, folder, command, sizes):
     expected = whole(folder, command)
-    assert ended(mpich, sizes[0], "SIGTERM", *command).returncode == 75 and not (folder / "m.bin").exists()
-    assert 0 < position("c.ck")["members"][0]["epoch"] < 60
-    done = mpich.train(sizes[1], *command, *(DISTRIBUTE if sizes[1] > 1 else []))
-    assert (done.returncode, ours(done.stderr)) == (0, [])
-    assert (folder / "m.bin").read_bytes() == expected
+    assert ended(mpich, sizes[0], "SIGTERM", *command).returncode == 75
+    check_goes_on(mpich, folder, sizes[1], command, expected)
 
 
 @pytest.mark.parametrize("command", [MORE, LIMITED], ids=["rows", "limited"])
@@ -234,57 +213,25 @@ def test_a_killed_rank_ends_all_and_the_training_goes_on_from_the_checkpoint(mpi
     expected, began = whole(folder, command), time.monotonic()
     done = ended(mpi, 3, "SIGKILL", *command)
     assert done.returncode != 0 and ours(done.stderr) == [] and time.monotonic() - began < 60
-    assert not (folder / "m.bin").exists() and 0 < position("c.ck")["members"][0]["epoch"] < 60
-    done = mpi.train(2, *command, *DISTRIBUTE)
-    assert (done.returncode, ours(done.stderr)) == (0, [])
-    assert (folder / "m.bin").read_bytes() == expected
+    check_goes_on(mpi, folder, 2, command, expected)
 
 
-FAILS = """
-import sys, nn.cli
-from nn import cluster
-from nn.train.member import Member
-from nn.train.engines import Engines
-from nn.utils import NnError
-
-def failing(usual):
-    def fails(self, *arguments):
-        if cluster.current().rank == 1 and WHEN:
-            raise NnError("this rank is no more")
-        return usual(self, *arguments)
-    return fails
-
-KIND.METHOD = failing(KIND.METHOD)
-sys.exit(nn.cli.main(sys.argv[1:]))
-"""
-
-
-@pytest.mark.parametrize(
-    "method, when",
-    [
-        ("Engines.compute", "True"),
-        ("Engines.compute", "arguments[0] == 'loss'"),
-        ("Member._begin_refit", "self.net.seed == 2"),
-    ],
-)
-def test_a_rank_that_fails_ends_all_with_its_line(mpi, folder, method, when):
+@pytest.mark.parametrize("where, when", [
+    ("Engines.compute", "True"), ("Engines.compute", "calls[-1] == 'loss'"),
+    ("Member._begin_refit", "self.net.seed == 2"),
+])  # fmt: skip
+def test_a_rank_that_fails_ends_all_with_its_line(mpi, folder, where, when):
     """Others compute meanwhile, and what the networks have learned is asked for at the end of each."""
     command = [*DATA, *LAYERS, "--networks", 3, "--model", "m.bin", "--epochs", 3, "--validation", 0.3, "--refit"]
-    command += DISTRIBUTE
-    began, program = time.monotonic(), FAILS.replace("KIND.METHOD", method).replace("WHEN", when)
-    done = mpi.launch(3, sys.executable, "-c", program, *command)
+    began, then = time.monotonic(), "raise NnError('this rank is no more')"
+    done = launch_patched(mpi, 3, 1, where, when, then, *command)
     assert done.returncode == 1 and time.monotonic() - began < 30
-    assert ours(done.stderr) == ["nn: rank 1 of 3: this rank is no more"]
-    assert not (folder / "m.bin").exists()
-
-
-# ---------------------------------------------------------------- what is refused
+    assert ours(done.stderr) == ["nn: rank 1 of 3: this rank is no more"] and not (folder / "m.bin").exists()
 
 
 @pytest.mark.parametrize("more", [["--networks", 2], ["--folds", 2]])
 def test_ranks_that_are_more_than_networks_are_idle(mpich, folder, more):
     command = [*DATA, *LAYERS, "--model", "m.bin", "--epochs", 2, *more]
-    succeed(*command)
-    of_one = (folder / "m.bin").read_bytes()
+    of_one = whole(folder, command)
     done = mpich.train(3, *command, *DISTRIBUTE)
     assert (done.returncode, ours(done.stderr)) == (0, []) and (folder / "m.bin").read_bytes() == of_one

@@ -1,14 +1,12 @@
 """--networks: several networks trained together are those trained alone, and predict together."""
 
-import csv
-import io
 import json
 import re
 
 import numpy as np
 import pytest
-from support.command_line import run, succeed, write_numbers, write_three_classes, write_two_classes
-from support.packs import BEST, LAYERS, SEED, break_some, check_alone, check_file, data, network, vector
+from support.command_line import predictions, run, succeed, write_numbers, write_three_classes, write_two_classes
+from support.packs import BEST, LAYERS, SEED, break_some, check_alone, check_file, check_means, data, network, vector
 from support.people import as_csv, people
 
 import nn
@@ -24,18 +22,20 @@ from nn.utils import DataError, NnError, UsageError
 from nn.watch.callbacks import Callback
 
 COUNT = 3
+PATIENCE = {"epochs": 30, "validation": 0.3, "patience": 2, "monitor": BEST, "learning_rate": 0.05}
 SETTINGS = {
     "holdout": {"epochs": 3},
     "sgd": {"epochs": 2, "optimizer": "sgd", "momentum": 0.9, "holdout": 0.0, "scaling": "none"},
-    "patience": {"epochs": 30, "validation": 0.3, "patience": 2, "monitor": "{best}", "learning_rate": 0.05},
+    "patience": PATIENCE, "turns": PATIENCE,
     "refit": {"epochs": 5, "validation": 0.3, "refit": True, "learning_rate": 0.05},
     "balanced": {"epochs": 2, "class_weight": "balanced", "batch_number": 7},
-}
+    "file": {"epochs": 4, "validation": data("binary", 90), "patience": 1, "learning_rate": 0.1},
+}  # fmt: skip
+NOT_OF = {("balanced", "regression"), ("file", "multiclass"), ("file", "regression")}
 
 
 def flags_of(setting, task):
-    flags = dict(SETTINGS[setting])
-    return {**flags, "monitor": BEST[task]} if "monitor" in flags else flags
+    return {name: value[task] if value is BEST else value for name, value in SETTINGS[setting].items()}
 
 
 def together(task="binary", backend="omp", ds=None, networks=COUNT, **flags):
@@ -44,14 +44,11 @@ def together(task="binary", backend="omp", ds=None, networks=COUNT, **flags):
     return net, result
 
 
-# ---------------------------------------------------------------- the promise
-
-
-@pytest.mark.parametrize(
-    ("setting", "task"), [(s, t) for s in SETTINGS for t in LAYERS if (s, t) != ("balanced", "regression")]
-)
+@pytest.mark.parametrize("setting, task", [(s, t) for s in SETTINGS for t in LAYERS if (s, t) not in NOT_OF])
 @pytest.mark.parametrize("backend", ["seq", "omp"])
-def test_each_member_is_the_network_alone(setting, task, backend):
+def test_each_member_is_the_network_alone(setting, task, backend, monkeypatch):
+    if setting == "turns":
+        monkeypatch.setattr("nn.backends.cpu.CpuPack", Turns)
     flags, ds = flags_of(setting, task), data(task)
     net, result = together(task, backend, ds, **flags)
     check_alone(task, net, result, backend, ds, **flags)
@@ -60,30 +57,15 @@ def test_each_member_is_the_network_alone(setting, task, backend):
         assert len({len(member.history["loss"]) for member in net.members}) > 1  # each stops by itself
 
 
-def test_members_that_take_turns_are_the_networks_alone(monkeypatch):
-    monkeypatch.setattr("nn.backends.cpu.CpuPack", Turns)
-    flags = flags_of("patience", "binary")
-    check_alone("binary", *together(**flags), **flags)
-
-
-def test_a_validation_file_judges_all_members():
-    flags = {"epochs": 4, "validation": data("binary", 90), "patience": 1, "learning_rate": 0.1}
-    check_alone("binary", *together(**flags), **flags)
-
-
 @pytest.mark.parametrize("backend", ["seq", "omp"])
-@pytest.mark.parametrize(
-    "flags",
-    [
-        {},
-        {"class_weight": "balanced", "validation": 0.3, "monitor": "roc_auc", "patience": 1, "learning_rate": 0.05},
-        {"class_weight": "1,2.5", "validation": 0.3, "refit": True, "number_embedding": "waves3"},
-        {"optimizer": "sgd", "momentum": 0.9, "scaling": "normalization", "number_embedding": "pieces4"},
-        {"vary": "hidden=4|9-3,dropout=0|0.3", "validation": 0.2},
-        {"vary": "number_embedding=linear|waves4|pieces6,hidden=4|9", "validation": 0.3, "refit": True},
-    ],
-    ids=lambda flags: " ".join(flags),
-)
+@pytest.mark.parametrize("flags", [
+    {},
+    {"class_weight": "balanced", "validation": 0.3, "monitor": "roc_auc", "patience": 1, "learning_rate": 0.05},
+    {"class_weight": "1,2.5", "validation": 0.3, "refit": True, "number_embedding": "waves3"},
+    {"optimizer": "sgd", "momentum": 0.9, "scaling": "normalization", "number_embedding": "pieces4"},
+    {"vary": "hidden=4|9-3,dropout=0|0.3", "validation": 0.2},
+    {"vary": "number_embedding=linear|waves4|pieces6,hidden=4|9", "validation": 0.3, "refit": True},
+], ids=lambda flags: " ".join(flags))  # fmt: skip
 def test_members_on_a_mixed_table_share_its_encoding(flags, backend, folder):
     """Gaps, words, dates, towns that are embedded, and weights of the rows."""
     columns = people(600)
@@ -101,22 +83,16 @@ def test_members_on_a_mixed_table_share_its_encoding(flags, backend, folder):
 
 def test_one_network_is_a_single_one(folder):
     for number, flags in enumerate([{}, {"networks": 1}]):
-        net, result = network("binary"), None
-        result = nn.train(net, data("binary"), epochs=2, **flags)
+        net = network("binary")
+        assert "networks" not in nn.train(net, data("binary"), epochs=2, **flags) and net.members == [net]
         net.export(folder / f"{number}.bin")
-        assert net.members == [net] and "networks" not in result
     assert (folder / "0.bin").read_bytes() == (folder / "1.bin").read_bytes()
-
-
-# ---------------------------------------------------------------- predictions and files
 
 
 @pytest.mark.parametrize("task", LAYERS)
 def test_the_prediction_is_the_weighted_mean_and_has_a_deviation(task):
-    net, _ = together(task)
-    weights = [1.0, 3.0, 2.0]
+    (net, _), x, weights = together(task), data(task).x, [1.0, 3.0, 2.0]
     net.combine(net.members, weights)
-    x = data(task).x
     each = np.stack([member.predict(x) for member in net.members]).astype(np.float64)
     mean = np.average(each, axis=0, weights=weights)
     assert np.allclose(net.predict(x), mean, rtol=1e-6, atol=1e-7)
@@ -138,28 +114,22 @@ def test_a_file_holds_all_members(task, folder):
         assert loaded.metadata() == own.metadata() and np.array_equal(vector(loaded), vector(own))
 
 
-@pytest.mark.parametrize(
-    ("change", "expected"),
-    [
-        (lambda tensors, meta: meta.update(members=[]), "`members`"),
-        (lambda tensors, meta: meta["members"][1].update(weight=0), "`members`"),
-        (lambda tensors, meta: meta["members"].pop(), "is of no member"),
-        (lambda tensors, meta: meta["members"].append({"weight": 1}), "layer0"),
-        (lambda tensors, meta: tensors.pop("member1.layer0.bias"), "layer0.bias"),
-        (lambda tensors, meta: meta["members"][1].update(seed=-1), "`seed`"),
-        (lambda tensors, meta: meta["members"][1].update(dtype="float64"), "member 1"),
-        (lambda tensors, meta: meta["members"][1].update(layers="6,1"), "layer"),
-    ],
-)
+@pytest.mark.parametrize("change, expected", [
+    (lambda tensors, meta: meta.update(members=[]), "`members`"),
+    (lambda tensors, meta: meta["members"][1].update(weight=0), "`members`"),
+    (lambda tensors, meta: meta["members"].pop(), "is of no member"),
+    (lambda tensors, meta: meta["members"].append({"weight": 1}), "layer0"),
+    (lambda tensors, meta: tensors.pop("member1.layer0.bias"), "layer0.bias"),
+    (lambda tensors, meta: meta["members"][1].update(seed=-1), "`seed`"),
+    (lambda tensors, meta: meta["members"][1].update(dtype="float64"), "member 1"),
+    (lambda tensors, meta: meta["members"][1].update(layers="6,1"), "layer"),
+])  # fmt: skip
 def test_a_damaged_member_is_refused(change, expected, folder):
     net, _ = together()
     tensors, metadata = model.tensors(net), json.loads(json.dumps(net.metadata()))
     change(tensors, metadata)
     with pytest.raises(DataError, match=expected):
         model_file.save(folder / "damaged.bin", tensors, metadata)
-
-
-# ---------------------------------------------------------------- the run
 
 
 @pytest.mark.parametrize("task", ["binary", "multiclass"])
@@ -185,8 +155,7 @@ def test_threshold_and_temperature_are_found_for_all_together_before_the_refit(t
 
 def test_a_network_that_fails_in_its_refit_decides_nothing(monkeypatch):
     """It is no member of the model."""
-    flags = {"validation": 0.3, "epochs": 4, "learning_rate": 0.03, "threshold": "f1"}
-    usual = Member._begin_refit
+    flags, usual = {"validation": 0.3, "epochs": 4, "learning_rate": 0.03}, Member._begin_refit
 
     def fails(self):
         usual(self)
@@ -194,19 +163,27 @@ def test_a_network_that_fails_in_its_refit_decides_nothing(monkeypatch):
             raise NotFinite("loss is nan")
 
     monkeypatch.setattr(Member, "_begin_refit", fails)
-    net, result = together(refit=True, **flags)
+    net, result = together(refit=True, threshold="f1", **flags)
     monkeypatch.undo()
-    first, _ = together(**{**flags, "threshold": 0.5})
+    first, _ = together(threshold=0.5, **flags)
     ds, rows = data("binary"), nn.ds.split_rows(data("binary"), 0.2, 0.3, SEED).validation
     mean = np.mean([first.members[number].predict(ds.x[rows]) for number in (0, 2)], axis=0)
     assert result["networks"] == 2 and net.threshold == pytest.approx(best_threshold("f1", ds.y[rows], mean[:, 0]))
 
 
-def test_a_checkpoint_of_another_number_of_networks_is_refused(folder):
+def test_what_several_networks_cannot_do_is_refused(folder):
     together(checkpoint=folder / "state.nn")
-    for networks in (1, 2):
-        with pytest.raises(UsageError, match=r"--networks: .* was written with 3"):
-            together(checkpoint=folder / "state.nn", resume="auto", networks=networks)
+    other = {"checkpoint": folder / "state.nn", "resume": "auto"}
+    for options, flags, expected in (
+        ({"reference": True, "backend": "seq"}, {}, "--reference trains one network"),
+        ({"seed": 2**32 - 2}, {}, "smaller --seed"),
+        ({}, {"networks": 0}, "a whole number from 1"),
+        ({}, {**other, "networks": 1}, "--networks: .* was written with 3"),
+        ({}, {**other, "networks": 2}, "--networks: .* was written with 3"),
+    ):
+        net = Network("6,1:sigmoid" if options else LAYERS["binary"], "binary", **{"seed": SEED, **options})
+        with pytest.raises(UsageError, match=expected):
+            nn.train(net, data(), **{"epochs": 2, "networks": COUNT, **flags})
 
 
 def test_a_network_whose_loss_is_no_number_is_left_out(monkeypatch, caplog):
@@ -216,57 +193,25 @@ def test_a_network_whose_loss_is_no_number_is_left_out(monkeypatch, caplog):
     assert result["networks"] == 2 and "network 1, seed 6, is left out: loss is nan" in caplog.text
 
 
-def test_epochs_are_told_once_with_the_mean_losses():
-    class Told(Callback):
-        def __init__(self):
-            self.epochs = []
+@pytest.mark.parametrize("more", [{}, {"networks": 8, "vary": "batch_number=16..64"}])
+def test_epochs_are_told_once_with_means_in_which_one_that_has_stopped_counts_on_with_its_best(more):
+    """Without it the mean jumps where one stops, though what each of them keeps has not changed."""
+    epochs = []
 
-        def epoch(self, epoch, epochs, loss, val_loss, seconds, us_per_batch):
-            self.epochs.append((epoch, loss, val_loss))
+    class Told(Callback):
+        def epoch(self, epoch, _, loss, val_loss, seconds, us_per_batch):
+            epochs.append((epoch, loss, val_loss))
             assert seconds >= 0 and us_per_batch >= 0
 
-    told = Told()
-    net, result = together(callback=told, **flags_of("patience", "binary"))
-    assert [epoch for epoch, *_ in told.epochs] == list(range(1, len(result["loss"]) + 1))
-    assert told.epochs[0][1] == result["loss"][0] == np.mean([m.history["loss"][0] for m in net.members])
-    assert [tuple(figures) for figures in zip(result["loss"], result["val_loss"])] == [own[1:] for own in told.epochs]
-
-
-@pytest.mark.parametrize("more", [{}, {"networks": 8, "vary": "batch_number=16..64"}])
-def test_a_network_that_has_stopped_counts_on_with_its_best_epoch(more):
-    """Without it the mean jumps where one stops, though what each of them keeps has not changed."""
-    net, result = together(**{**flags_of("patience", "binary"), **more})
-    epochs, best = len(result["loss"]), [member["best_epoch"] for member in result["members"]]
+    net, result = together(callback=Told(), **{**flags_of("patience", "binary"), **more})
     assert len({len(member.history["loss"]) for member in net.members}) > 1  # one stops before another
-    for name in ("loss", "val_loss", "val_metric"):
-        lists = [member.history[name] for member in net.members]
-        lasting = [own + [own[at - 1]] * (epochs - len(own)) for own, at in zip(lists, best)]
-        assert result[name] == pytest.approx(np.average(lasting, 0, net.member_weights), rel=1e-12)  # one sum or two
-        assert net.history[name] == result[name]
+    check_means(net, result, [member["best_epoch"] for member in result["members"]])
+    assert more or epochs == [*zip(range(1, 99), result["loss"], result["val_loss"])]
 
 
-def test_means_are_of_those_that_are_there():
-    assert mean_of([[1, 2, None], [3], [None, 4]]) == [2, 3, None]
-
-
-@pytest.mark.parametrize(
-    ("options", "flags", "expected"),
-    [
-        ({"reference": True}, {}, "--reference trains one network"),
-        ({"seed": 2**32 - 2}, {}, "smaller --seed"),
-        ({}, {"networks": 0}, "a whole number from 1"),
-    ],
-)
-def test_what_several_networks_cannot_do_is_refused(options, flags, expected):
-    net = Network("6,1:sigmoid", "binary", **{"backend": "seq" if options.get("reference") else "omp", **options})
-    with pytest.raises(UsageError, match=expected):
-        nn.train(net, data("binary"), **{"epochs": 1, "networks": COUNT, **flags})
-
-
-@pytest.mark.parametrize(
-    ("flags", "vectors"),
-    [({}, 4), ({"optimizer": "sgd"}, 2), ({"optimizer": "sgd", "momentum": 0.5, "validation": 0.3, "refit": True}, 5)],
-)
+@pytest.mark.parametrize("flags, vectors", [
+    ({}, 4), ({"optimizer": "sgd"}, 2), ({"optimizer": "sgd", "momentum": 0.5, "validation": 0.3, "refit": True}, 5),
+])  # fmt: skip
 def test_too_many_networks_for_the_memory_are_refused_with_those_that_fit(flags, vectors, monkeypatch):
     free = vectors * network("binary").parameter_count * 4 * 7 + 1
     monkeypatch.setattr(ensemble, "available_memory", lambda: free)
@@ -275,14 +220,12 @@ def test_too_many_networks_for_the_memory_are_refused_with_those_that_fit(flags,
     assert together(networks=7, **flags)[1]["networks"] == 7
 
 
-def test_members_weights_must_be_positive():
+def test_members_weights_must_be_positive_and_means_are_of_those_that_are_there():
     net, _ = together()
     for weights in ([1, 1], [1, 0, 1], [1, float("nan"), 1]):
         with pytest.raises(ValueError, match="expected as many"):
             net.combine(net.members, weights)
-
-
-# ---------------------------------------------------------------- the command line
+    assert mean_of([[1, 2, None], [3], [None, 4]]) == [2, 3, None]
 
 
 @pytest.mark.parametrize("write", [write_two_classes, write_three_classes, write_numbers])
@@ -292,20 +235,17 @@ def test_a_model_of_several_networks_on_the_command_line(write, folder):
     told = succeed(*call).json
     assert told["networks"] == COUNT and [m["seed"] for m in told["members"]] == [0, 1, 2]
     assert {"weight", "settings", "best_epoch"} <= set(told["members"][0]) and len(told["loss"]) == 3
-    net = Network.of_file(model)
-    assert told["parameters"] == COUNT * net.parameter_count
+    net, ds = Network.of_file(model), nn.load(path)
     info = succeed("--info", "--model", model, "--json").json
-    assert len(info["members"]) == COUNT and info["parameters"] == told["parameters"]
+    assert len(info["members"]) == COUNT and info["parameters"] == told["parameters"] == COUNT * net.parameter_count
     assert "3, seeds 0, 1, 2" in succeed("--info", "--model", model).out
-    plain = succeed("--test", "--model", model, "-q", "--json").json
-    figures = succeed("--test", "--model", model, "-v", "--json").json
-    assert "members" not in plain and len(figures["members"]) == COUNT
+    assert "members" not in succeed("--test", "--model", model, "-q", "--json").json
+    assert len(succeed("--test", "--model", model, "-v", "--json").json["members"]) == COUNT
     assert "member" in succeed("--test", "--model", model, "-v").out
-    rows = list(csv.DictReader(io.StringIO(succeed("--predict", "--model", model, "--dataset", path, "-q").out)))
+    rows = predictions(model, path)
     deviations = [name for name in rows[0] if name.startswith("deviation")]
-    assert len(deviations) == net.outputs
-    ds = nn.load(path)
     found = np.array([[float(row[name]) for name in deviations] for row in rows])
+    assert len(deviations) == net.outputs
     assert np.allclose(found, net.deviation(ds.x), rtol=1e-5) and found.max() > 0
 
 
@@ -332,16 +272,18 @@ def test_layers_parameters_and_scaling_are_those_of_all_networks(folder):
     assert "||scaling||2 x normalization; 1 x none||" in page
 
 
-@pytest.mark.parametrize("more", [["--reference"], ["--profile"], ["--trace", "t.json"], ["--model", "x.m"]])
-def test_flags_of_one_network_are_wrong_use(more, folder):
-    path = write_two_classes(folder / "data.csv")
-    result = run("--train", "--dataset", path, "--model", folder / "x.bin", "--networks", 2, "--epochs", 1, *more)
-    assert result.code == 2 and "--networks 2" in result.err and not (folder / "x.bin").exists()
+@pytest.mark.parametrize("flags", [
+    "--networks 2 --reference", "--networks 2 --profile", "--networks 2 --trace t.json", "--networks 2 --model x.m",
+    "--folds 3 --model x.m", "--folds 3 --profile", "--folds 3 --networks 2",
+])  # fmt: skip
+def test_flags_of_one_network_are_wrong_use(flags, two, folder):
+    result = run(*f"--train --dataset two.csv --model x.bin --epochs 1 {flags}".split())
+    many, of_one = flags[: flags.index(" --")], flags.split()[2].replace("--model", ".m file")
+    assert result.code == 2 and many in result.err and of_one in result.err and not list(folder.glob("x.*"))
 
 
 def test_rows_are_shared_not_copied(monkeypatch):
-    made = []
-    usual = runs.TrainingRows
+    made, usual = [], runs.TrainingRows
     monkeypatch.setattr(runs, "TrainingRows", lambda *args: made.append(usual(*args)) or made[-1])
     together(networks=20)
     assert len(made) == 1

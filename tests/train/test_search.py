@@ -3,11 +3,12 @@ together do best on rows that they do not know, by a metric that exists."""
 
 import itertools
 import math
+from functools import partial
 
 import numpy as np
 import pytest
 from support.figures import log_loss
-from support.packs import BEST, LAYERS, SEED, alone, break_some, check_alone, data, network, vector
+from support.packs import BEST, SEED, alone, break_some, check_alone, data, network, vector
 
 import nn
 from nn.core.metrics import metric
@@ -45,40 +46,27 @@ def by_status(result, status):
     return [trial for trial in result["trials"] if trial["status"] == status]
 
 
-# ---------------------------------------------------------------- the promise
-
-
-@pytest.mark.parametrize("task", LAYERS)
-def test_members_are_the_networks_alone_and_the_given_up_the_worst(task):
-    net, result = together(task)
-    flags = {"epochs": 8, "validation": 0.3, "patience": 3, "monitor": BEST[task]}
-    check_alone(task, net, result, **flags)
-    given_up = by_status(result, "given up")
-    assert len(given_up) == COUNT // 2 and {trial["epochs"] for trial in given_up} <= {1, 2, 3, 4}
-    # by hand: each network alone, compared by its best epoch of the first half
-    scores = []
-    for trial in result["trials"]:
-        history = alone(task, trial["seed"], trial["settings"], **flags).history["val_metric"][:4]
-        scores.append(max(history) if METRICS[BEST[task]].higher_is_better else -min(history))
-    worst = sorted(range(COUNT), key=lambda number: (-scores[number], number))[COUNT // 2 :]
-    assert sorted(trial["seed"] - SEED for trial in given_up) == sorted(worst)
-
-
-@pytest.mark.parametrize(("task", "name"), [*BEST.items(), ("multiclass", "loss"), ("multiclass", "brier")])
-def test_the_members_are_those_of_a_greedy_selection_by_hand(task, name):
-    ds = data(task)
+@pytest.mark.parametrize("task, name", [*BEST.items(), ("multiclass", "loss"), ("multiclass", "brier")])
+def test_the_given_up_are_the_worst_and_the_members_those_of_a_greedy_selection_by_hand(task, name):
+    ds, flags = data(task), {"epochs": 8, "validation": 0.3, "patience": 3, "monitor": name}
     net, result = together(task, ds, monitor=name)
-    rows = nn.ds.split_rows(ds, 0.2, 0.3, SEED).validation
-    left = [trial for trial in result["trials"] if trial["status"] != "given up"]
-    flags = {"epochs": 8, "validation": 0.3, "patience": 3, "monitor": name}
-    scores = [alone(task, trial["seed"], trial["settings"], **flags).predict(ds.x[rows]) for trial in left]
+    check_alone(task, net, result, **flags)
+    nets = [alone(task, trial["seed"], trial["settings"], **flags) for trial in result["trials"]]
+    given_up = [number for number, trial in enumerate(result["trials"]) if trial["status"] == "given up"]
+    assert {result["trials"][number]["epochs"] for number in given_up} <= {1, 2, 3, 4}
+    # by hand: each network alone, compared by its best epoch of the first half
     sign = 1 if METRICS[name].higher_is_better else -1
+    halves = [max(sign * value for value in own.history["val_metric"][:4]) for own in nets]
+    assert given_up == sorted(sorted(range(COUNT), key=lambda number: (-halves[number], number))[COUNT // 2 :])
+    rows = nn.ds.split_rows(ds, 0.2, 0.3, SEED).validation
+    left = [own for number, own in enumerate(nets) if number not in given_up]
+    scores = [own.predict(ds.x[rows]) for own in left]
 
     def value(numbers):
         return sign * metric(name, task, ds.y[rows], mean_of(scores, numbers))
 
     chosen = greedy_by_hand(len(left), PICKS, value)
-    weights = {left[number]["seed"]: float(chosen.count(number)) for number in sorted(set(chosen))}
+    weights = {left[number].seed: float(chosen.count(number)) for number in sorted(set(chosen))}
     assert {told["seed"]: told["weight"] for told in result["members"]} == weights
     assert net.member_weights == list(weights.values()) and result["networks"] == len(weights)
     assert value(chosen) >= max(value([number]) for number in range(len(left)))
@@ -98,40 +86,27 @@ def test_a_network_whose_loss_is_no_number_fails_and_the_others_go_on(monkeypatc
         together()
 
 
-def test_the_choice_is_that_of_the_networks_before_their_refit():
+def test_the_choice_is_that_of_the_networks_before_their_refit_by_a_share_where_there_are_no_validation_rows():
     """The refit trains on the rows that choose."""
-    net, result = together(networks=6)
-    again, refitted = together(networks=6, refit=True)
+    (net, result), (again, refitted) = together(networks=6), together(networks=6, refit=True)
     assert [own["weight"] for own in result["members"]] == [own["weight"] for own in refitted["members"]]
     assert not np.array_equal(vector(net.members[0]), vector(again.members[0]))
+    flags = {"networks": 4, "vary": "learning_rate=1e-3..1e-1", "epochs": 2}
+    one, other = network("binary"), network("binary")
+    nn.train(one, data(), **flags), nn.train(other, data(), validation=SHARE, **flags)
+    assert one.metadata() == other.metadata() and np.array_equal(vector(one), vector(other))
 
 
-def test_without_validation_rows_a_share_chooses():
-    ds, vary = data("binary"), "learning_rate=1e-3..1e-1"
-    flags = {"networks": 4, "vary": vary, "epochs": 2}
-    nets = [network("binary"), network("binary")]
-    for net, more in zip(nets, ({}, {"validation": SHARE}), strict=True):
-        nn.train(net, ds, **flags, **more)
-    assert nets[0].metadata() == nets[1].metadata() and np.array_equal(vector(nets[0]), vector(nets[1]))
-
-
-# ---------------------------------------------------------------- what decides
-
-
-@pytest.mark.parametrize(("count", "left"), [(64, [32, 16]), (20, [10]), (41, [21, 11]), (19, [10]), (18, []), (2, [])])
-def test_half_are_left_while_enough_can_be_chosen(count, left):
-    assert survivors(count) == left
-
-
-def test_comparisons_are_by_shares_of_each_networks_epochs():
+def test_half_are_left_while_enough_can_be_chosen_compared_by_shares_of_each_networks_epochs():
+    left = {64: [32, 16], 20: [10], 41: [21, 11], 19: [10], 18: [], 2: []}
+    assert {count: survivors(count) for count in left} == left
     halving = SuccessiveHalving(Monitor("loss"), [8, 16, 5, 1, *[8] * 16])
     assert [halving.epoch_of(n) for n in range(4)] == [4, 8, 3, 1]
     halving = SuccessiveHalving(Monitor("roc_auc"), [8, 16, 5, 1, *[8] * 36])
     assert [halving.epoch_of(n) for n in range(4)] == [2, 4, 2, 1]
     assert halving.waits(0, 2) and not halving.waits(0, 1)
-    nan = math.nan
     metrics = {n: [0.01 * n, 0.2, 9.0] for n in range(40)}
-    metrics |= {0: [0.2, 0.15], 2: [0.1] * 9, 3: [], 7: [nan, nan]}
+    metrics |= {0: [0.2, 0.15], 2: [0.1] * 9, 3: [], 7: [math.nan, math.nan]}
     worse = halving.compare(metrics)
     # 39 to 21 have more than 0.2, and 1 has 9.0 in its first four epochs: these twenty stay
     assert worse == [0, *[n for n in range(4, 21) if n != 7], 2, 3, 7]
@@ -140,20 +115,17 @@ def test_comparisons_are_by_shares_of_each_networks_epochs():
 
 @pytest.mark.parametrize("name", ["rmse", "r2"])
 def test_selection_among_ten_against_brute_force(name):
-    rng, monitor = np.random.default_rng(3), Monitor(name)
+    rng, value_of = np.random.default_rng(3), partial(metric, name, "regression")
     truth = rng.normal(size=(60, 1))
     scores = [truth + rng.normal(size=(60, 1)) * rng.uniform(0.5, 2) + rng.normal() for _ in range(10)]
     sign = 1 if METRICS[name].higher_is_better else -1
 
-    def value_of(mean):
-        return metric(name, "regression", truth, mean)
-
     def value(numbers):
-        return sign * value_of(sum(scores[number] for number in numbers) / len(numbers))
+        return sign * value_of(truth, sum(scores[number] for number in numbers) / len(numbers))
 
     alone = max(value([number]) for number in range(10))
     for picks in (1, 2, 3, 5):
-        counts = greedy_selection(scores, picks, monitor, value_of)
+        counts = greedy_selection(scores, picks, Monitor(name), partial(value_of, truth))
         chosen = [number for number, count in enumerate(counts) for _ in range(count)]
         assert chosen == sorted(greedy_by_hand(10, picks, value))
         sizes = (itertools.combinations_with_replacement(range(10), size) for size in range(1, picks + 1))
@@ -162,41 +134,23 @@ def test_selection_among_ten_against_brute_force(name):
         assert value(chosen) - alone >= (best - alone) / 2  # most of what there is to gain
 
 
-def test_a_network_may_be_chosen_repeatedly():
-    truth = np.zeros((1, 1))
+def test_a_network_may_be_chosen_repeatedly_by_means_that_are_the_prediction_to_the_bit():
     scores = [np.array([[1.0]]), np.array([[-2.0]])]
-    counts = greedy_selection(scores, 3, Monitor("rmse"), lambda mean: float(np.abs(mean - truth).max()))
-    assert counts == [2, 1]
-
-
-# ---------------------------------------------------------------- wrong use
+    assert greedy_selection(scores, 3, Monitor("rmse"), lambda mean: float(np.abs(mean).max())) == [2, 1]
+    rng, seen = np.random.default_rng(0), []
+    scores = [rng.random((5, 3), np.float32) for _ in range(3)]
+    greedy_selection(scores, 2, Monitor("loss"), lambda mean: seen.append(mean) or float(len(seen)))
+    expected = [*scores, *(mean_of(scores, [0, number]) for number in range(3))]
+    assert all(mean.dtype == np.float32 and np.array_equal(mean, own) for mean, own in zip(seen, expected, strict=True))
 
 
 def test_an_estimator_tunes_too():
     pytest.importorskip("sklearn")
-    rng = np.random.default_rng(0)
-    x = rng.normal(size=(200, 4))
-    y = (x[:, 0] > 0).astype(int)
-    vary = "learning_rate=1e-3..1e-1,hidden=4|8"
+    x, vary = np.random.default_rng(0).normal(size=(200, 4)), "learning_rate=1e-3..1e-1,hidden=4|8"
     estimator = nn.NetworkClassifier(networks=6, vary=vary, validation=0.3, epochs=4, batch_size=16)
-    members = estimator.fit(x, y).network_.members
-    assert 1 <= len(members) <= 6 and estimator.network_.config["vary"] == vary and estimator.score(x, y) > 0.8
-
-
-# ---------------------------------------------------------------- several classes
-
-
-def test_the_mean_that_is_judged_is_the_prediction_to_the_bit():
-    rng = np.random.default_rng(0)
-    scores, seen = [rng.random((5, 3), np.float32) for _ in range(3)], []
-
-    def value_of(mean):
-        seen.append(mean)
-        return float(len(seen))
-
-    greedy_selection(scores, 2, Monitor("loss"), value_of)
-    expected = [*scores, *(mean_of(scores, [0, number]) for number in range(3))]
-    assert all(mean.dtype == np.float32 and np.array_equal(mean, own) for mean, own in zip(seen, expected, strict=True))
+    members = estimator.fit(x, x[:, 0] > 0).network_.members
+    assert 1 <= len(members) <= 6 and estimator.network_.config["vary"] == vary
+    assert estimator.score(x, x[:, 0] > 0) > 0.8
 
 
 def test_effort_chooses_for_several_classes_what_predicts_best_out_of_fold():
@@ -220,16 +174,12 @@ def test_effort_chooses_for_several_classes_what_predicts_best_out_of_fold():
     assert result["out_of_fold"]["log_loss"] == pytest.approx(-value(chosen), rel=1e-6)
 
 
-# ---------------------------------------------------------------- what is undefined
-
-
 @pytest.mark.parametrize("networks", [4, 20])
 def test_a_metric_that_is_undefined_for_validation_rows_of_one_class_is_told(networks):
     ds = data("binary")
-    validation = ds.of_rows(np.flatnonzero(ds.y == 1)[:30])
-    flags = {"validation": validation, "monitor": "roc_auc", "epochs": 2, "vary": "epochs=1|2"}
+    flags = {"validation": ds.of_rows(np.flatnonzero(ds.y == 1)[:30]), "epochs": 2, "vary": "epochs=1|2"}
     with pytest.raises(NnError, match="roc_auc is undefined"):
-        nn.train(network("binary"), ds, networks=networks, **flags)
+        nn.train(network("binary"), ds, networks=networks, monitor="roc_auc", **flags)
 
 
 @pytest.mark.parametrize("monitor", ["loss", "brier"])

@@ -2,12 +2,14 @@
 
 import math
 import signal
+from functools import partial
 
 import numpy as np
 import pytest
-from support import packs
 from support.command_line import ONE, run, succeed
 from support.networks import flattened
+from support.packs import data as data_of
+from support.tables import csv_of
 
 import nn
 from nn.core.metrics import metric, metrics_of
@@ -19,28 +21,12 @@ from nn.watch.callbacks import Callback
 
 SPEC = {"binary": "6,30,1", "multiclass": "6,30,3", "regression": "6,30,2"}
 EPOCHS = 12
+data = partial(data_of, rows=900)
 
 
-def data(task="binary", rows=900, **more):
-    return packs.data(task, rows, **more)
-
-
-def trained(ds, backend="omp", **flags):
-    net = nn.Network(SPEC[ds.task], ds.task, seed=flags.pop("seed", 3), backend=backend)
+def trained(ds, backend="omp", seed=3, **flags):
+    net = nn.Network(SPEC[ds.task], ds.task, seed=seed, backend=backend)
     return net, nn.train(net, ds, **{"epochs": EPOCHS, "learning_rate": 0.02, **flags})
-
-
-class Parameters(Callback):
-    """Keeps the parameters after each epoch."""
-
-    def __init__(self, net):
-        self.net, self.after = net, []
-
-    def epoch(self, *_):
-        self.after.append(self.net.engine.get("parameters"))
-
-
-# ---------------------------------------------------------------- losses that are no numbers
 
 
 @pytest.mark.parametrize(("flags", "name"), [({}, "held-out"), ({"validation": 0.3}, "validation")])
@@ -54,29 +40,35 @@ def test_a_network_whose_loss_on_other_rows_is_no_number_is_refused(flags, name,
         trained(ds, scaling="none", networks=networks, **flags)
 
 
-# ---------------------------------------------------------------- the best epoch
-
-
-@pytest.mark.parametrize(("task", "name"), [(task, name) for task in SPEC for name in metrics_of(task)])
+@pytest.mark.parametrize("task, name", [(task, name) for task in SPEC for name in metrics_of(task)])
 def test_the_kept_epoch_is_the_best_of_the_history(task, name):
-    ds = data(task)
+    ds, after = data(task), []
     net = nn.Network(SPEC[task], task, seed=3, backend="omp")
-    watching = Parameters(net)
-    result = nn.train(net, ds, epochs=EPOCHS, learning_rate=0.02, validation=0.3, monitor=name, callback=watching)
+
+    class Watching(Callback):
+        def epoch(self, *_):
+            after.append(net.engine.get("parameters").tobytes())
+
+    flags = {"epochs": EPOCHS, "learning_rate": 0.02, "validation": 0.3, "monitor": name}
+    result = nn.train(net, ds, callback=Watching(), **flags)
     values = result["val_metric"]
     best = (max if METRICS[name].higher_is_better else min)(values)
     assert result["best_epoch"] == values.index(best) + 1 and len(values) == EPOCHS
-    assert flattened(net.parameters()).tobytes() == watching.after[result["best_epoch"] - 1].tobytes()
+    assert flattened(net.parameters()).tobytes() == after[result["best_epoch"] - 1]
     rows = split_rows(ds, 0.2, 0.3, 3).validation
     if name != "loss":
-        y = ds.y[rows]
-        assert metric(name, task, y, net.predict(ds.x[rows]), threshold=0.5) == pytest.approx(best, rel=1e-6)
+        found = metric(name, task, ds.y[rows], net.predict(ds.x[rows]), threshold=0.5)
+        assert found == pytest.approx(best, rel=1e-6)
     assert result["validation"] == len(rows) and net.history["val_metric"] == values
 
 
-def test_the_loss_that_is_monitored_is_that_of_the_validation_rows():
+def test_the_loss_of_the_validation_rows_is_monitored_and_without_them_nothing_changes():
     net, result = trained(data(), validation=0.3)
     assert result["monitor"] == "loss" and result["val_metric"] == result["val_loss"]
+    net, result = trained(data())
+    assert not {"val_metric", "best_epoch", "monitor", "validation", "refit"} & set(result)
+    assert not {"validation", "monitor", "patience", "refit", "split_seed", "class_weight"} & set(net.config)
+    assert set(net.history) == {"loss", "val_loss"}
 
 
 @pytest.mark.parametrize("patience", [1, 3])
@@ -98,24 +90,19 @@ def test_an_undefined_value_is_never_the_best():
     assert Monitor("loss").best([0.3, 0.1, 0.1]) == 2 and not Monitor("loss").is_over([1.0] * 100)
 
 
-def test_without_validation_rows_nothing_changes():
-    net, result = trained(data())
-    assert not {"val_metric", "best_epoch", "monitor", "validation", "refit"} & set(result)
-    assert not {"validation", "monitor", "patience", "refit", "split_seed", "class_weight"} & set(net.config)
-    assert set(net.history) == {"loss", "val_loss"}
-
-
-# ---------------------------------------------------------------- which rows
-
-
-def test_validation_rows_leave_held_out_rows_as_they_are():
+def test_validation_rows_leave_held_out_rows_as_they_are_and_no_group_is_divided():
     ds = data("multiclass")
     alone, both = split_rows(ds, 0.2, 0.0, 5), split_rows(ds, 0.2, 0.25, 5)
     assert np.array_equal(alone.holdout, both.holdout)
     assert np.array_equal(np.sort(np.concatenate(both)), np.arange(ds.rows))
-    for label in range(3):
-        of_class = [int((ds.y[rows] == label).sum()) for rows in both]
-        assert of_class[1] == int(0.25 * (of_class[0] + of_class[1]))
+    for training, validation, _ in zip(*map(ds.class_counts, both)):
+        assert validation == int(0.25 * (training + validation))
+    ds.groups = np.random.default_rng(1).integers(0, 40, 900)
+    parts = split_rows(ds, 0.2, 0.25, 0)
+    groups = [set(ds.groups[rows].tolist()) for rows in parts]
+    assert all(groups) and sum(map(len, groups)) == len(set.union(*groups))
+    assert len(parts.holdout) == pytest.approx(180, abs=20)
+    assert not np.array_equal(parts.holdout, split_rows(ds, 0.2, 0.25, 1).holdout)
 
 
 def test_the_split_has_a_seed_of_its_own():
@@ -126,125 +113,75 @@ def test_the_split_has_a_seed_of_its_own():
     assert flattened(same.parameters()).tobytes() == flattened(again.parameters()).tobytes()
 
 
-def test_a_group_is_never_divided():
-    ds = data(groups=np.random.default_rng(1).integers(0, 40, 900))
-    parts = split_rows(ds, 0.2, 0.25, 0)
-    groups = [set(ds.groups[rows].tolist()) for rows in parts]
-    assert not (groups[0] & groups[1] or groups[0] & groups[2] or groups[1] & groups[2])
-    assert all(groups) and len(parts.holdout) == pytest.approx(180, abs=20)
-    assert not np.array_equal(parts.holdout, split_rows(ds, 0.2, 0.25, 1).holdout)
-
-
-def test_the_last_rows_in_time_are_held_out_and_those_before_them_validate():
+def test_the_last_rows_or_groups_in_time_are_held_out_and_those_before_them_validate():
     times = np.random.default_rng(1).permutation(900).astype(float)
     parts = split_rows(data(times=times), 0.2, 0.25, 0)
     spans = [(times[rows].min(), times[rows].max()) for rows in parts]
     assert spans == [(0, 539), (540, 719), (720, 899)]
     parts = split_rows(data(times=np.arange(900) // 100), 0.15, 0.0, 0)
     assert len(parts.holdout) == 100  # not 135, which would divide a time
-
-
-def test_groups_in_time():
-    groups = np.arange(900) // 30
-    parts = split_rows(data(groups=groups, times=-np.arange(900.0)), 0.2, 0.25, 0)
+    parts = split_rows(data(groups=np.arange(900) // 30, times=-np.arange(900.0)), 0.2, 0.25, 0)
     assert np.array_equal(parts.holdout, np.arange(180)) and np.array_equal(parts.validation, np.arange(180, 360))
 
 
 def test_rare_classes_are_told_in_one_line(caplog):
-    y = np.array([0] * 50 + [1] * 50 + [2] * 2 + [3], np.int32)
+    y = np.repeat([0, 1, 2, 3], [50, 50, 2, 1]).astype(np.int32)
     x = np.random.default_rng(0).normal(size=(103, 6)).astype(np.float32)
-    net = nn.Network("6,5,4", "multiclass")
-    nn.train(net, nn.Dataset(x, y, "multiclass", ["a", "b", "c", "d"]), epochs=1, validation=0.2)
-    said = [record.message for record in caplog.records]
-    assert [line for line in said if "rows" in line and "learned" not in line] == [
+    nn.train(nn.Network("6,5,4", "multiclass"), nn.Dataset(x, y, "multiclass", [*"abcd"]), epochs=1, validation=0.2)
+    assert [line for line in caplog.messages if "rows" in line and "learned" not in line] == [
         "classes with too few rows for validation and held-out rows: c (2), d (1)"
     ]
-
-
-# ---------------------------------------------------------------- refit
 
 
 @pytest.mark.parametrize("schedule", ["cooldown", "constant"])
 def test_refit_is_a_training_by_hand_on_both(schedule):
     """Of all rows that are not held out, stopped after the best epoch."""
-    ds, flags = data(), {"schedule": schedule, "epochs": EPOCHS}
+    ds, flags, stop = data(), {"schedule": schedule, "epochs": EPOCHS}, nn.StopRequest()
     net, result = trained(ds, validation=0.3, refit=True, **flags)
-    best, stop = result["best_epoch"], nn.StopRequest()
 
-    class Stopping(Parameters):
+    class Stopping(Callback):
         def epoch(self, epoch, *_):
-            if epoch == best:
+            if epoch == result["best_epoch"]:
                 stop.request(signal.SIGTERM)
 
     by_hand = nn.Network(SPEC["binary"], "binary", seed=3, backend="omp")
-    if best < EPOCHS:
+    if result["best_epoch"] < EPOCHS:
         with pytest.raises(Stopped):
-            nn.train(by_hand, ds, learning_rate=0.02, callback=Stopping(by_hand), stop=stop, **flags)
+            nn.train(by_hand, ds, learning_rate=0.02, callback=Stopping(), stop=stop, **flags)
     assert flattened(net.parameters()).tobytes() == flattened(by_hand.parameters()).tobytes()
     assert net.scaling.to_dict() == by_hand.scaling.to_dict()
     assert result["refit"] == {"rows": 721, "loss": by_hand.history["loss"]} and result["rows"] == 721
     assert result["val_metric"] == trained(ds, validation=0.3, **flags)[1]["val_metric"]
 
 
-# ---------------------------------------------------------------- resume
-
-
 def test_a_checkpoint_of_other_validation_rows_or_weights_is_refused(folder):
-    def trained(**flags):
-        nn.train(nn.Network("6,30,1", "binary"), ds, epochs=2, checkpoint="c.ck", resume="auto", **flags)
-
-    ds = data(weights=np.ones(900))
-    trained(validation=0.3)
+    ds, saving = data(weights=np.ones(900)), {"epochs": 2, "checkpoint": "c.ck", "resume": "auto"}
+    trained(ds, validation=0.3, **saving)
     for flags in ({"validation": 0.2}, {}, {"validation": 0.3, "monitor": "f1"}):
         with pytest.raises(UsageError, match="was written with"):
-            trained(**flags)
+            trained(ds, **flags, **saving)
     ds.weights[5] = 2
     with pytest.raises(UsageError, match="while training on other data"):
-        trained(validation=0.3)
-
-
-# ---------------------------------------------------------------- the command line
+        trained(ds, validation=0.3, **saving)
 
 
 def write(path, rows=300, seed=0, classes=("no", "yes")):
     ds = data(rows=rows, seed=seed)
-    lines = [",".join([*map("%.6g".__mod__, x), classes[y]]) for x, y in zip(ds.x, ds.y, strict=True)]
-    path.write_text("\n".join(["a,b,c,d,e,f,class", *lines]) + "\n")
+    path.write_text(csv_of([*"abcdef", "class"], [*ds.x.T.round(5), np.array(classes)[ds.y]]))
     return path
 
 
 def test_a_file_of_validation_rows(folder):
     write(folder / "t.csv"), write(folder / "v.csv", 100, seed=5)
-    line = "--train", "--dataset", "t.csv", "--model", "m.bin", "--validation", "v.csv", "--epochs", 4, "--json"
-    result = succeed(*line, "--history", "h.csv", "--monitor", "roc_auc").json
+    flags = "--model m.bin --validation v.csv --monitor roc_auc --epochs 4 --history h.csv --json"
+    result = succeed("--train", "--dataset", "t.csv", *flags.split()).json
     assert result["validation"] == 100 and result["rows"] == 240 and result["best_epoch"] in range(1, 5)
     history = (folder / "h.csv").read_text().splitlines()
     assert history[0] == "epoch,loss,val_loss,learning_rate,seconds,us_per_batch,val_metric"
     assert [float(row.split(",")[-1]) for row in history[1:]] == result["val_metric"]
-    from_python = nn.Network("6,60,10,1", "binary")
-    same = nn.train(from_python, nn.load("t.csv"), validation=nn.load("v.csv"), monitor="roc_auc", epochs=4)
-    assert same["val_metric"] == result["val_metric"]
-
-
-BAD = [
-    (["--patience", 3], "--patience 3: needs validation rows; give --validation SHARE or FILE"),
-    (["--monitor", "f1"], "--monitor f1: needs validation rows"),
-    (["--refit"], "--refit: needs validation rows"),
-    (["--validation", 1.5], "--validation 1.5: expected a share above 0 and below 1, or a file"),
-    (["--validation", "none.csv"], "none.csv"),
-    (["--validation", "fold"], "give --folds too"),
-    (["--validation", 0.2, "--monitor", "rmse"], "--monitor rmse: does not fit a binary task; choose from loss, "),
-    (["--validation", 0.001], "--validation 0.001: takes none of the 240 rows"),
-    (["--validation", "other.csv"], "no column f besides the target"),
-    (["--validation", "classes.csv"], 'found class "maybe"'),
-    (["--validation", "classes.csv", "--refit"], "give --validation SHARE, not classes.csv"),
-    (["--class_weight", "1,2,3"], "--class_weight 1,2,3: 3 numbers for 2 classes; give one for each of no, yes"),
-    (["--class_weight", "1,-2"], "--class_weight 1,-2: expected none, balanced, or a number"),
-    (["--class_weight", "0,0"], "--class_weight 0,0: expected none, balanced, or a number"),
-    (["--validation", 0.2, "--reference", "--layers", "6,5,1"], "--validation 0.2: --reference has no such thing"),
-    (["--class_weight", "balanced", "--reference", "--layers", "6,5,1"], "--class_weight balanced: --reference"),
-    (["--split_seed", 2, "--reference", "--layers", "6,5,1"], "--split_seed 2: --reference has no such thing"),
-]
+    net, ds, judges = nn.Network("6,60,10,1", "binary"), nn.load("t.csv"), nn.load("v.csv")
+    from_python = nn.train(net, ds, validation=judges, monitor="roc_auc", epochs=4)
+    assert from_python["val_metric"] == result["val_metric"]
 
 
 @pytest.fixture(scope="module")
@@ -256,44 +193,54 @@ def bad_files(tmp_path_factory):
     return folder
 
 
-@pytest.mark.parametrize(("flags", "words"), BAD)
+@pytest.mark.parametrize("flags, words", [
+    ("--patience 3", "--patience 3: needs validation rows; give --validation SHARE or FILE"),
+    ("--monitor f1", "--monitor f1: needs validation rows"),
+    ("--refit", "--refit: needs validation rows"),
+    ("--validation 1.5", "--validation 1.5: expected a share above 0 and below 1, or a file"),
+    ("--validation none.csv", "none.csv"),
+    ("--validation fold", "give --folds too"),
+    ("--validation 0.2 --monitor rmse", "--monitor rmse: does not fit a binary task; choose from loss, "),
+    ("--validation 0.001", "--validation 0.001: takes none of the 240 rows"),
+    ("--validation other.csv", "no column f besides the target"),
+    ("--validation classes.csv", 'found class "maybe"'),
+    ("--validation classes.csv --refit", "give --validation SHARE, not classes.csv"),
+    ("--class_weight 1,2,3", "--class_weight 1,2,3: 3 numbers for 2 classes; give one for each of no, yes"),
+    ("--class_weight 1,-2", "--class_weight 1,-2: expected none, balanced, or a number"),
+    ("--class_weight 0,0", "--class_weight 0,0: expected none, balanced, or a number"),
+    ("--layers 6,5,1 --reference --validation 0.2", "--validation 0.2: --reference has no such thing"),
+    ("--layers 6,5,1 --reference --class_weight balanced", "--class_weight balanced: --reference"),
+    ("--layers 6,5,1 --reference --split_seed 2", "--split_seed 2: --reference has no such thing"),
+])  # fmt: skip
 def test_what_cannot_be_is_told_in_one_line(flags, words, bad_files, monkeypatch):
     monkeypatch.chdir(bad_files)
     data = "numbers.csv" if "--reference" in flags else "t.csv"
-    done = run(*ONE, "--dataset", data, "--model", "m.bin", "--epochs", 2, "--quiet", *flags)
+    done = run(*ONE, "--dataset", data, "--model", "m.bin", "--epochs", 2, "--quiet", *flags.split())
     assert done.code not in (0, 1) and words in done.err, done.err
     assert len(done.err.splitlines()) == 1 and not (bad_files / "m.bin").exists()
 
 
-@pytest.mark.parametrize(
-    ("flag", "value", "words"),
-    [
-        ("weight", "-1", "row 5, column extra: found -1, expected a finite number, 0 or above for --weight; correct"),
-        ("weight", "", "row 5, column extra: found a gap, expected a finite number, 0 or above for --weight"),
-        ("weight", "inf", 'row 5, column extra: found "inf", expected a finite number'),
-        ("time", "", "row 5, column extra: found a gap, expected a number or a date for --time; correct it or"),
-    ],
-)
+@pytest.mark.parametrize("flag, value, words", [
+    ("weight", "-1", "row 5, column extra: found -1, expected a finite number, 0 or above for --weight; correct"),
+    ("weight", "", "row 5, column extra: found a gap, expected a finite number, 0 or above for --weight"),
+    ("weight", "inf", 'row 5, column extra: found "inf", expected a finite number'),
+    ("time", "", "row 5, column extra: found a gap, expected a number or a date for --time; correct it or"),
+])  # fmt: skip
 def test_a_weight_or_time_of_a_file_that_cannot_be_is_named_by_its_line(flag, value, words, folder):
-    lines = write(folder / "t.csv").read_text().splitlines()
-    lines = [f"{line},{'red' if number % 2 else 'blue'}" for number, line in enumerate(lines)]  # no table of numbers
-    extra = ["extra", *map(str, range(1, len(lines)))]
-    extra[4] = value
-    (folder / "t.csv").write_text("\n".join(f"{e},{line}" for e, line in zip(extra, lines, strict=True)) + "\n")
+    extra = [1, 2, 3, value, *range(5, 61)]
+    columns = [extra, range(60), ["red", "blue"] * 30, ["no", "yes", "yes"] * 20]  # no table of numbers
+    (folder / "t.csv").write_text(csv_of(["extra", "a", "word", "class"], columns))
     done = run("--train", "--dataset", "t.csv", "--model", "m.bin", "-q", f"--{flag}", "extra", "--target", "class")
     assert done.code == 65 and words in done.err and len(done.err.splitlines()) == 1, done.err
 
 
-@pytest.mark.parametrize(
-    ("more", "words"),
-    [
-        ({"weights": np.zeros(900)}, "the weights of all 721 training rows are 0"),
-        ({"weights": np.r_[-1.0, np.ones(899)]}, "--weight: row 0: found -1, expected a finite number, 0 or above"),
-        ({"weights": np.r_[np.ones(899), np.inf]}, "--weight: row 899: found inf, expected a finite number"),
-        ({"weights": np.ones(3)}, "3 weights for 900 rows, expected one for each"),
-        ({"times": np.r_[np.ones(899), np.nan]}, "--time: row 899: found nan, expected a finite number"),
-    ],
-)
+@pytest.mark.parametrize("more, words", [
+    ({"weights": np.zeros(900)}, "the weights of all 721 training rows are 0"),
+    ({"weights": np.r_[-1.0, np.ones(899)]}, "--weight: row 0: found -1, expected a finite number, 0 or above"),
+    ({"weights": np.r_[np.ones(899), np.inf]}, "--weight: row 899: found inf, expected a finite number"),
+    ({"weights": np.ones(3)}, "3 weights for 900 rows, expected one for each"),
+    ({"times": np.r_[np.ones(899), np.nan]}, "--time: row 899: found nan, expected a finite number"),
+])  # fmt: skip
 def test_bad_weights_and_times_are_told(more, words):
     with pytest.raises(DataError, match=words):
         trained(data(**more))

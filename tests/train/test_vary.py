@@ -1,5 +1,7 @@
 """--vary, train_many: networks with settings of their own, trained together, are those trained alone with these."""
 
+from functools import partial
+
 import numpy as np
 import pytest
 from support.command_line import run, succeed, write_two_classes
@@ -35,9 +37,6 @@ def of_layers(layers, drawn):
     return {**own, "layers": layers_with(layers, drawn)}
 
 
-# ---------------------------------------------------------------- the promise
-
-
 @pytest.mark.parametrize("task", LAYERS)
 @pytest.mark.parametrize("vary", VARY)
 @pytest.mark.parametrize("backend", ["seq", "omp"])
@@ -51,12 +50,13 @@ def test_each_member_is_the_network_alone_with_its_settings(vary, task, backend)
 
 @pytest.mark.parametrize("backend", ["seq", "omp"])
 @pytest.mark.parametrize("task", LAYERS)
-@pytest.mark.parametrize("flags", [{}, {"patience": 2, "calibrate": "temperature"}, {"refit": True}], ids=str)
+@pytest.mark.parametrize("flags", [
+    {}, {"validation": 0.3, "patience": 2, "calibrate": "temperature"}, {"validation": 0.3, "refit": True},
+], ids=str)  # fmt: skip
 def test_each_of_many_networks_is_the_one_alone(flags, task, backend):
-    ds, flags = data(task), {**flags, **({"validation": 0.3} if flags else {})}
+    ds, each = data(task), []
     if task == "regression":
         flags = {name: value for name, value in flags.items() if name != "calibrate"} | {"clip": True}
-    each = []
     for number, vary in enumerate([*VARY.values(), *VARY.values()]):
         each.append({"epochs": 3, **of_layers(LAYERS[task], Variation.parse(vary).draw(number)), "seed": number % 5})
     for (net, figures), own in zip(nn.train_many(ds, each, backend=backend, **flags), each, strict=True):
@@ -64,9 +64,7 @@ def test_each_of_many_networks_is_the_one_alone(flags, task, backend):
         alone = Network(given.pop("layers"), task, seed=given.pop("seed"), backend=backend)
         expected = nn.train(alone, ds, **flags, **given)
         assert np.array_equal(vector(net), vector(alone)) and net.metadata() == alone.metadata()
-        assert {name: figures[name] for name in expected if name not in TIMES} == {
-            name: value for name, value in expected.items() if name not in TIMES
-        }
+        assert {name: figures[name] for name in expected} == {**expected, **{name: figures[name] for name in TIMES}}
 
 
 def test_one_of_many_whose_loss_is_no_number_says_so():
@@ -75,76 +73,56 @@ def test_one_of_many_whose_loss_is_no_number_says_so():
     assert len(good["loss"]) == 3 and "loss is" in bad["failed"]
 
 
-@pytest.mark.parametrize(
-    ("settings", "shared", "expected"),
-    [
-        ([], {}, "no settings"),
-        ([{"lerning_rate": 1}], {}, "network 0: lerning_rate: no such setting of train; did you mean learning_rate"),
-        ([{"networks": 2}], {}, "networks: no such setting of train"),
-        ([{"epochs": 0}], {}, "--epochs 0"),
-        ([{"layers": "6,1,x"}], {}, "--layers"),
-    ],
-)
-def test_what_many_cannot_have_is_told(settings, shared, expected):
+@pytest.mark.parametrize("settings, expected", [
+    ([], "no settings"), ([{"epochs": 0}], "--epochs 0"), ([{"layers": "6,1,x"}], "--layers"),
+    ([{"lerning_rate": 1}], "network 0: lerning_rate: no such setting of train; did you mean learning_rate"),
+    ([{"networks": 2}], "networks: no such setting of train"),
+])  # fmt: skip
+def test_what_many_cannot_have_is_told(settings, expected):
     with pytest.raises(UsageError, match=expected):
-        nn.train_many(data("binary"), settings, **shared)
+        nn.train_many(data("binary"), settings)
 
 
 def test_many_networks_that_were_stopped_go_on(folder):
-    ds, each = data("binary"), [{"layers": f"6,{n},1", "epochs": n} for n in (3, 4, 5, 4)]
-    whole = nn.train_many(ds, each, validation=0.2)
-
-    def trained(stop):
-        saving = Checkpoint(folder / "c.ck", resume="auto")
-        return nn.train_many(ds, each, validation=0.2, checkpoint=saving, stop=stop)
-
-    ended, stops = until_ended(trained, spread=5)
+    each = [{"layers": f"6,{n},1", "epochs": n} for n in (3, 4, 5, 4)]
+    trained = partial(nn.train_many, data("binary"), each, validation=0.2)
+    saving = lambda stop: trained(checkpoint=Checkpoint(folder / "c.ck", resume="auto"), stop=stop)  # noqa: E731
+    ended, stops = until_ended(saving, spread=5)
     assert stops > 1
-    for (net, _), (own, _) in zip(ended, whole, strict=True):
+    for (net, _), (own, _) in zip(ended, trained(), strict=True):
         assert np.array_equal(vector(net), vector(own)) and net.metadata() == own.metadata()
 
 
 def test_bits_do_not_depend_on_threads():
-    ds, drawn = (
-        data("binary"),
-        [Variation.parse("hidden=7|16|9-5,learning_rate=0.01|0.1").draw(s) for s in range(COUNT)],
-    )
-    each, nets = [of_layers(LAYERS["binary"], own) for own in drawn], {}
+    variation, nets = Variation.parse("hidden=7|16|9-5,learning_rate=0.01|0.1"), {}
+    each = [of_layers(LAYERS["binary"], variation.draw(seed)) for seed in range(COUNT)]
     for threads in (4, 1, 2, 3, 5):
-        nets[threads] = [net for net, _ in nn.train_many(ds, each, epochs=2, threads=threads, backend="omp")]
+        nets[threads] = [net for net, _ in nn.train_many(data(), each, epochs=2, threads=threads, backend="omp")]
         for one, other in zip(nets[threads], nets[4], strict=True):
             assert np.array_equal(vector(one), vector(other)) and one.threads == threads
 
 
 def test_members_that_differ_in_dropout_share_an_engine_to_predict():
-    ds, layers = data("binary"), LAYERS["binary"]
-    each = [{"layers": layers_with(layers, {"dropout": rate})} for rate in (0, 0.1, 0.2, 0.3, 0.4)]
-    net = network("binary")
+    ds, net = data("binary"), network("binary")
+    each = [{"layers": layers_with(LAYERS["binary"], {"dropout": rate})} for rate in (0, 0.1, 0.2, 0.3, 0.4)]
     net.combine([own for own, _ in nn.train_many(ds, each, epochs=2, backend="omp")], [1.0] * 5)
-    x = ds.x
-    found = net.predict(x)
+    found = net.predict(ds.x)
     assert all(member._engine is None for member in net.members)
-    assert np.allclose(found, np.mean([member.predict(x) for member in net.members], 0), rtol=1e-6)
-
-
-# ---------------------------------------------------------------- what is drawn
+    assert np.allclose(found, np.mean([member.predict(ds.x) for member in net.members], 0), rtol=1e-6)
 
 
 def test_a_members_settings_depend_on_its_seed_alone():
-    variation = Variation.parse(VARY["all"])
+    variation, fewer = Variation.parse(VARY["all"]), Variation.parse("hidden=7|16|9-5,learning_rate=1e-3..1e-1")
     ten = [variation.draw(SEED + number) for number in range(10)]
-    assert [told["settings"] for told in together(VARY["options"], networks=4)[1]["trials"]] == [
-        told["settings"] for told in together(VARY["options"], networks=7)[1]["trials"][:4]
-    ]
-    fewer = Variation.parse("hidden=7|16|9-5,learning_rate=1e-3..1e-1")
+    some, more = ([told["settings"] for told in together(VARY["options"], networks=n)[1]["trials"]] for n in (4, 7))
+    assert some == more[:4]
     assert [{name: one[name] for name in fewer.of} for one in ten] == [fewer.draw(SEED + n) for n in range(10)]
     assert len({str(one) for one in ten}) == 10
 
 
-def test_ranges_are_drawn_evenly_on_their_scale():
+def test_ranges_are_drawn_evenly_on_their_scale_and_include_their_ends():
     def draws(text):
-        name = text.partition("=")[0]
-        return np.array([Variation.parse(text).draw(seed)[name] for seed in range(400)])
+        return np.array([[*Variation.parse(text).draw(seed).values()][0] for seed in range(400)])
 
     rates = draws("learning_rate=1e-4..1e-2")
     assert rates.min() >= 1e-4 and rates.max() <= 1e-2 and rates[3] == float(f"{rates[3]:.4g}")
@@ -152,9 +130,6 @@ def test_ranges_are_drawn_evenly_on_their_scale():
     assert all(160 < half.sum() < 240 for half in halves)  # of a range on its scale; 5 deviations would be 50
     epochs = draws("epochs=2..4")
     assert {*epochs} == {2, 3, 4} and 90 < (epochs == 4).sum() < 180
-
-
-def test_the_ends_of_a_range():
     last = np.nextafter(1, 0)
     for low, high in [(1, 1024), (2, 7), (1e-4, 1e-2), (0.5, 0.9)]:
         for log in (True, False):
@@ -163,96 +138,66 @@ def test_the_ends_of_a_range():
     assert uniform(3, 1, 2).tolist() == uniform(3, 1, 2).tolist() and uniform(99, 1, 2).min() >= 0
 
 
-@pytest.mark.parametrize(
-    ("layers", "settings", "expected"),
-    [
-        ("30,60,10,1", {"hidden": "128-64"}, "30,128,64,1"),
-        ("30,1", {"hidden": "8:tanh"}, "30,8:tanh,1"),
-        ("30,60,dropout0.2,10,dropout0.3,1", {"hidden": "32-16"}, "30,32,dropout0.2,16,dropout0.2,1"),
-        ("30,60,dropout0.2,10,dropout0.3,1", {"dropout": 0.1}, "30,60,dropout0.1,10,dropout0.1,1"),
-        ("30,60:tanh,10,1", {"dropout": 0.25}, "30,60:tanh,dropout0.25,10,dropout0.25,1"),
-        ("30,60,1", {"hidden": "8-4", "dropout": 0.0}, "30,8,dropout0.0,4,dropout0.0,1"),
-        ("1x28x28,conv4k2same,maxpool4,128,10", {"hidden": "64"}, "1x28x28,conv4k2same,maxpool4,64,10"),
-        ("30, 60 ,1", {}, "30,60,1"),
-    ],
-)
+@pytest.mark.parametrize("layers, settings, expected", [
+    ("30,60,10,1", {"hidden": "128-64"}, "30,128,64,1"), ("30,1", {"hidden": "8:tanh"}, "30,8:tanh,1"),
+    ("30,60,dropout0.2,10,dropout0.3,1", {"hidden": "32-16"}, "30,32,dropout0.2,16,dropout0.2,1"),
+    ("30,60,dropout0.2,10,dropout0.3,1", {"dropout": 0.1}, "30,60,dropout0.1,10,dropout0.1,1"),
+    ("30,60:tanh,10,1", {"dropout": 0.25}, "30,60:tanh,dropout0.25,10,dropout0.25,1"),
+    ("30,60,1", {"hidden": "8-4", "dropout": 0.0}, "30,8,dropout0.0,4,dropout0.0,1"),
+    ("1x28x28,conv4k2same,maxpool4,128,10", {"hidden": "64"}, "1x28x28,conv4k2same,maxpool4,64,10"),
+    ("30, 60 ,1", {}, "30,60,1"),
+])  # fmt: skip
 def test_layers_with_drawn_settings(layers, settings, expected):
     assert layers_with(layers, settings) == expected
 
 
-# ---------------------------------------------------------------- wrong use
-
-
-@pytest.mark.parametrize(
-    ("vary", "expected"),
-    [
-        ("learning_rate", "expected NAME=LOW..HIGH or NAME=A|B"),
-        ("learning_rate=", "expected NAME="),
-        ("lerning_rate=1..2", "did you mean learning_rate"),
-        ("seed=1..2", "choose from learning_rate"),
-        ("learning_rate=0..1", "learning_rate 0: expected a finite number above 0"),
-        ("learning_rate=1e-2..1e-4", "lower bound first"),
-        ("learning_rate=fast|slow", "learning_rate fast: expected"),
-        ("dropout=0..1", "dropout 1: expected a number from 0 to below 1"),
-        ("batch_number=1.5|2", "batch_number 1.5"),
-        ("hidden=32..64", "hidden has no range"),
-        ("hidden=32-x", "hidden 32-x: expected the sizes"),
-        ("optimizer=adam|lion", "optimizer lion: expected adam or sgd"),
-        ("epochs=1|2,epochs=3|4", "stands there twice"),
-        ("momentum=0.1|0.9", "momentum: is for --optimizer sgd"),
-    ],
-)
+@pytest.mark.parametrize("vary, expected", {
+    "learning_rate": "expected NAME=LOW..HIGH or NAME=A|B", "lerning_rate=1..2": "did you mean learning_rate",
+    "seed=1..2": "choose from learning_rate", "learning_rate=0..1": "learning_rate 0: expected a finite number above 0",
+    "learning_rate=1e-2..1e-4": "lower bound first", "learning_rate=fast|slow": "learning_rate fast: expected",
+    "dropout=0..1": "dropout 1: expected a number from 0 to below 1", "batch_number=1.5|2": "batch_number 1.5",
+    "hidden=32..64": "hidden has no range", "hidden=32-x": "hidden 32-x: expected the sizes",
+    "optimizer=adam|lion": "optimizer lion: expected adam or sgd", "epochs=1|2,epochs=3|4": "stands there twice",
+    "momentum=0.1|0.9": "momentum: is for --optimizer sgd",
+    **{f"{name}=": f"--vary {name}=: expected NAME=LOW" for name in SETTINGS},
+}.items())  # fmt: skip
 def test_a_wrong_spec_is_told_in_a_line(vary, expected):
     with pytest.raises(UsageError) as error:
         together(vary)
     assert str(error.value).startswith("--vary") and expected in str(error.value)
 
 
-@pytest.mark.parametrize(
-    ("flags", "expected"),
-    [
-        ({"networks": None}, "--networks K"),
-        ({"networks": None, "folds": 3}, "leave out --folds"),
-        ({"learning_rate": 0.1}, "--learning_rate 0.1 is given too"),
-        ({"vary": "dropout=0.1|0.2"}, "no hidden layer"),
-    ],
-)
+@pytest.mark.parametrize("flags, expected", [
+    ({"networks": None}, "--networks K"), ({"networks": None, "folds": 3}, "leave out --folds"),
+    ({"learning_rate": 0.1}, "--learning_rate 0.1 is given too"), ({"vary": "dropout=0.1|0.2"}, "no hidden layer"),
+])  # fmt: skip
 def test_what_does_not_go_with_it_is_refused(flags, expected):
-    net = Network("6,1", "binary")
     with pytest.raises(UsageError, match=expected):
-        nn.train(net, data("binary"), **{"networks": 3, "vary": "learning_rate=0.1|0.2", **flags})
+        nn.train(Network("6,1", "binary"), data(), **{"networks": 3, "vary": "learning_rate=0.1|0.2", **flags})
 
 
-def test_every_setting_has_its_words():
-    for name in SETTINGS:
-        with pytest.raises(UsageError, match=f"--vary {name}=: "):
-            Variation.parse(f"{name}=")
-
-
-def test_varied_networks_on_the_command_line(folder):
-    path, model = write_two_classes(folder / "data.csv"), folder / "v.bin"
-    vary = "learning_rate=0.01..0.1,hidden=4|6-3"
-    call = ["--train", "--dataset", path, "--model", model, "--networks", 4, "--seed", 2, "--vary", vary]
-    result = succeed(*call, "--epochs", 3, "-v", "--json")
+def test_varied_networks_on_the_command_line(two):
+    call = ["--train", "--dataset", two, "--model", "v.bin", "--networks", 4, "--seed", 2, "--vary"]
+    result = succeed(*call, "learning_rate=0.01..0.1,hidden=4|6-3", "--epochs", 3, "-v", "--json")
     told = result.json
     weights = [own["weight"] for own in told["members"]]
-    assert len(told["trials"]) == 4 and Network.of_file(model).member_weights == weights
+    assert len(told["trials"]) == 4 and Network.of_file("v.bin").member_weights == weights
     assert "4 networks of 2 architectures" in result.err and "12 held out" in result.err
-    rows = succeed("--info", "--model", model).out
+    rows = succeed("--info", "--model", "v.bin").out
     for own in told["members"]:
         assert f"{own['settings']['learning_rate']:g}" in rows and own["settings"]["hidden"].split("-")[0] in rows
         assert set(own["settings"]) == {"learning_rate", "hidden"}
-    info = succeed("--info", "--model", model, "--json").json
+    info = succeed("--info", "--model", "v.bin", "--json").json
     assert info["parameters"] == told["parameters"] and info["config"]["vary"].startswith("learning_rate")
-    result = run(*call[:-2], "--vary", "dropout=2..3")
+    result = run(*call, "dropout=2..3")
     assert result.code == 2 and "dropout 2: expected" in result.err
 
 
 def test_the_table_shows_the_best_first_and_verbose_all(folder):
-    data = write_two_classes(folder / "data.csv", 120)
+    write_two_classes(folder / "data.csv", 120)
+    flags = "--model m.bin --epochs 3 --validation 0.3 --networks 24 --split_seed 0 --monitor roc_auc"
     vary = "learning_rate=1e-3..1e-1,hidden=4|6-3,optimizer=adam|sgd"
-    call = ["--train", "--dataset", data, "--model", "m.bin", "--epochs", 3, "--validation", 0.3, "--networks", 24]
-    call += ["--split_seed", 0, "--vary", vary, "--monitor", "roc_auc"]
+    call = ["--train", "--dataset", "data.csv", *flags.split(), "--vary", vary]
     told = succeed(*call, "--verbose").out
     lines = told[told.index("24 networks tried\n") :].splitlines()
     assert lines[1].split() == ["weight", "seed", "learning_rate", "hidden", "optimizer", "epochs", "roc_auc"]

@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 from support.distances import relative_distance
+from support.epochs import ended
 from support.networks import KINDS, OUTPUT_ACTIVATIONS, TARGETS, fill, network
 
 from nn.backends.engine import EpochSettings
@@ -14,6 +15,14 @@ OPTIMIZERS = {
     "momentum": {"optimizer": "sgd", "momentum": 0.9},
     "adam": {"optimizer": "adam", "weight_decay": 0.01},
 }
+# micro-batches, one output, a wide layer below it, large products, fused layers
+PATHS = ["30,60,10,1", "5,1", "8,1200:tanh,1", "20,300,200,3", "3x12x12,conv16k3p1,maxpool2,4"]
+CASES = [
+    *((f"6,5:tanh,{n}:{OUTPUT_ACTIVATIONS.get(loss, 'linear')}", ROWS, loss, "sgd") for loss in TARGETS for n in (1, 3)),
+    # masks of dropout differ from row to row
+    *((spec, ROWS, None, optimizer) for kind, spec in KINDS.items() if kind != "dropout" for optimizer in OPTIMIZERS),
+    *((spec, 700, None, "sgd") for spec in PATHS),
+]  # fmt: skip
 
 
 def settings(batch, **changes):
@@ -27,27 +36,9 @@ def counted(rows=ROWS, most=4):
 
 def after_epoch(net, x, y, weights, how):
     """Return (parameters after an epoch from those of the network, sum of the losses)."""
-    engine = net.engine
-    engine.set("parameters", net.vector)
-    for moment in ("moment1", "moment2"):
-        engine.set(moment, np.zeros(engine.size, engine.dtype))
-    progress = engine.progress()
-    engine.epoch(engine.load(x, y, weights), np.arange(len(x)), how, progress)
-    return engine.get("parameters"), progress.loss
-
-
-PATHS = ["30,60,10,1", "5,1", "8,1200:tanh,1", "20,300,200,3", "3x12x12,conv16k3p1,maxpool2,4"]
-# micro-batches, one output, a wide layer below it, large products, fused layers
-CASES = [
-    *(
-        (f"6,5:tanh,{n}:{OUTPUT_ACTIVATIONS.get(loss, 'linear')}", ROWS, loss, "sgd")
-        for loss in TARGETS
-        for n in (1, 3)
-    ),
-    # masks of dropout differ from row to row
-    *((spec, ROWS, None, optimizer) for kind, spec in KINDS.items() if kind != "dropout" for optimizer in OPTIMIZERS),
-    *((spec, 700, None, "sgd") for spec in PATHS),
-]
+    net.engine.set("parameters", net.vector)
+    after = ended(net, x, y, how, weights=weights, order=np.arange(len(x)))
+    return after.parameters, after.losses[0]
 
 
 @pytest.mark.parametrize(("spec", "rows", "loss", "optimizer"), CASES)
@@ -62,15 +53,11 @@ def test_a_weight_is_a_number_of_rows(spec, rows, loss, optimizer, backend):
     repeated, total_of_repeated = after_epoch(net, x[many], y[many], None, settings(len(many), **changes))
     assert relative_distance(weighted, repeated) < CLOSE
     assert total == pytest.approx(total_of_repeated, rel=CLOSE)
+    if loss == "ce":
+        labels = y.argmax(axis=1).astype(np.int32)
+        by_label, _ = after_epoch(net, x, labels, counts.astype(net.dtype), settings(rows, **changes))
+        assert relative_distance(by_label, repeated) < CLOSE
     assert relative_distance(weighted, after_epoch(net, x, y, None, settings(rows, **changes))[0]) > 1e-5
-
-
-def test_labels_have_weights_too(backend):
-    net = network("6,5:tanh,3:softmax", backend, loss="ce")
-    (x, _), labels, counts = fill(net, ROWS), np.arange(ROWS, dtype=np.int32) % 3, counted()
-    many = np.repeat(np.arange(ROWS), counts)
-    weighted, _ = after_epoch(net, x, labels, counts.astype(net.dtype), settings(ROWS))
-    assert relative_distance(weighted, after_epoch(net, x[many], labels[many], None, settings(len(many)))[0]) < CLOSE
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
@@ -98,19 +85,12 @@ def test_a_batch_is_divided_by_its_own_weight(backend):
     assert relative_distance(weighted, engine.get("parameters")) < CLOSE
 
 
-def test_rows_of_weight_0_teach_nothing(backend):
+def test_rows_of_weight_0_teach_nothing_and_the_loss_of_rows_is_weighted(backend):
     net = network("6,5:tanh,3", backend)
-    x, y = fill(net, ROWS)
+    (x, y), counts, engine, some = fill(net, ROWS), counted(), net.engine, np.arange(10, 50)
     unchanged, loss = after_epoch(net, x, y, np.zeros(ROWS), settings(20))
     assert unchanged.tobytes() == net.vector.tobytes() and loss == 0
-    engine = net.engine
     assert engine.loss(engine.load(x, y, np.zeros(ROWS)), np.arange(ROWS)) == 0
-
-
-def test_the_loss_of_rows_is_weighted(backend):
-    net = network("6,5:tanh,3", backend)
-    (x, y), counts, engine = fill(net, ROWS), counted(), net.engine
-    some = np.arange(10, 50)
     want = engine.loss(engine.load(x, y), np.repeat(some, counts[some]))
     assert engine.loss(engine.load(x, y, counts.astype(net.dtype)), some) == pytest.approx(want, rel=CLOSE)
 

@@ -4,49 +4,53 @@ import csv
 import json
 import resource
 import sys
-from pathlib import Path
+from functools import partial
 
 import numpy as np
 import pytest
-from support.command_line import run, start, succeed, write_two_classes
+from support.command_line import run, start, succeed
 
 import nn
 from nn.backends.engine import EpochSettings
 from nn.core.random import PhiloxOrder
 
 LAYERS = "1x8x8,conv3k3,dropout0.25,maxpool2,5,1"
+NAMES = ["conv3k3", "dropout0.25", "maxpool2", "flatten", "5", "1"]
 STEPS = {"gather", "forward", "loss", "backward", "update", "communication", "end"}
 
 
-@pytest.fixture
-def folder(folder):
+def train(folder, *more):
     x = np.linspace(-1, 1, 120 * 64, dtype=np.float32).reshape(120, 1, 8, 8)
-    np.savez("x.npz", x=x, y=np.sin(9 * x).mean(axis=(1, 2, 3)))
-    return folder
+    np.savez(folder / "x.npz", x=x, y=np.sin(9 * x).mean(axis=(1, 2, 3)))
+    flags = ["--layers", LAYERS, "--epochs", 3, "--batch_number", 10, "--schedule", "linear", "-q"]
+    return succeed("--train", "--dataset", folder / "x.npz", "--model", folder / "m.bin", *flags, *more)
 
 
-def train(*more):
-    flags = ["--dataset", "x.npz", "--layers", LAYERS, "--epochs", 3, "--batch_number", 10, "-q"]
-    return succeed("--train", "--model", "m.bin", *flags, *more)
+@pytest.fixture(scope="module", params=["omp", "seq"])
+def watched(request, tmp_path_factory):
+    """A training that is watched: the folder with its files, and the figures that it told."""
+    folder = tmp_path_factory.mktemp("watched")
+    flags = ["--trace", folder / "t.json", "--history", folder / "h.csv", "--profile", "--json"]
+    return folder, train(folder, *flags, "--backend", request.param).json
 
 
-def events(path, *categories):
-    trace = json.loads(Path(path).read_text())
+def events(folder, *categories):
+    trace = json.loads((folder / "t.json").read_text())
     assert trace["displayTimeUnit"] == "ms"
     return [event for event in trace["traceEvents"] if event.get("cat") in categories or not categories]
+
+
+def history(folder):
+    with open(folder / "h.csv", newline="") as file:
+        return list(csv.DictReader(file))
 
 
 def within(event, other):
     return other["ts"] - 1e-6 <= event["ts"] and event["ts"] + event["dur"] <= other["ts"] + other["dur"] + 1e-6
 
 
-# ---------------------------------------------------------------- --trace
-
-
-@pytest.mark.parametrize("backend", ["omp", "seq"])
-def test_the_steps_of_a_batch_add_up_to_it(folder, backend):
-    train("--trace", "t.json", "--backend", backend)
-    batches, steps = events("t.json", "batch"), events("t.json", *STEPS)
+def test_the_steps_of_a_batch_add_up_to_it(watched):
+    batches, steps = events(watched[0], "batch"), events(watched[0], *STEPS)
     assert len(batches) == 20
     for batch in batches:
         inside = [step for step in steps if within(step, batch)]
@@ -57,9 +61,8 @@ def test_the_steps_of_a_batch_add_up_to_it(folder, backend):
     assert {step["args"]["layer"] for step in steps if step["cat"] == "forward"} == set(range(6))
 
 
-def test_a_trace_is_what_the_viewers_want(folder):
-    train("--trace", "t.json")
-    spans = [event for event in events("t.json") if event["ph"] == "X"]
+def test_a_trace_is_what_the_viewers_want_and_epochs_hold_their_batches(watched):
+    spans = [event for event in events(watched[0]) if event["ph"] == "X"]
     for event in spans:
         assert {"name", "cat", "ph", "ts", "dur", "pid", "tid"} <= event.keys()
         assert event["ts"] >= 0 and event["dur"] >= 0
@@ -67,43 +70,33 @@ def test_a_trace_is_what_the_viewers_want(folder):
         for other in spans:
             apart = one["ts"] + one["dur"] <= other["ts"] + 1e-6 or other["ts"] + other["dur"] <= one["ts"] + 1e-6
             assert apart or within(one, other) or within(other, one)
-    names = {event["args"]["name"] for event in events("t.json") if event["ph"] == "M"}
+    names = {event["args"]["name"] for event in events(watched[0]) if event["ph"] == "M"}
     assert names == {"nn", "training"}
-
-
-def test_epochs_hold_their_batches_and_reading_comes_first(folder):
-    train("--trace", "t.json")
-    epochs, batches = events("t.json", "epoch"), events("t.json", "batch")
+    epochs, batches = events(watched[0], "epoch"), events(watched[0], "batch")
     assert [epoch["name"] for epoch in epochs] == ["epoch 1", "epoch 2", "epoch 3"]
     assert [sum(within(batch, epoch) for batch in batches) for epoch in epochs] == [10, 10, 0]  # the first 20
-    for held_out, epoch in zip(events("t.json", "validation"), epochs, strict=True):
-        assert within(held_out, epoch)
-    (reading,) = events("t.json", "reading")
-    assert reading["ts"] == 0 and reading["args"]["file"] == "x.npz"
+    assert all(map(within, events(watched[0], "validation"), epochs)) and len(events(watched[0], "validation")) == 3
+    (reading,) = events(watched[0], "reading")
+    assert reading["ts"] == 0 and reading["args"]["file"] == str(watched[0] / "x.npz")
     assert reading["ts"] + reading["dur"] <= epochs[0]["ts"]
 
 
-def test_watching_does_not_change_the_model(folder):
-    train()
+def test_watching_does_not_change_the_model(watched):
+    folder, result = watched
     before = (folder / "m.bin").read_bytes()
-    train("--trace", "t.json", "--profile", "--history", "h.csv")
+    train(folder, "--backend", result["backend"])
     assert (folder / "m.bin").read_bytes() == before
 
 
-def test_nothing_is_noted_unless_asked_for(folder):
-    net = nn.Network("2,4,1", "regression")
-    engine = net.engine
+def test_nothing_is_noted_unless_asked_for():
+    engine = nn.Network("2,4,1", "regression").engine
     data = engine.load(np.ones((50, 2), np.float32), np.ones((50, 1), np.float32))
     settings = EpochSettings(optimizer="adam", batch=10, rates=[0.001] * 9)
-
-    def epoch():
+    for steps_noted in (0, 3):  # of 5: the window is full then
+        if steps_noted:
+            engine.record(steps_noted)
         engine.epoch(data, PhiloxOrder(50, 0).epoch(0), settings, engine.progress())
-
-    epoch()
-    assert engine.recorded() == []
-    engine.record(3)
-    epoch()
-    assert len(engine.recorded()) == 3  # of 5: the window is full then
+        assert len(engine.recorded()) == steps_noted
     steps = engine.recorded()[0]
     assert [(s.name, s.layer) for s in steps] == [
         ("gather", None), ("forward", 0), ("forward", 1), ("loss", None),
@@ -112,19 +105,12 @@ def test_nothing_is_noted_unless_asked_for(folder):
     assert all(step.begin == before.end for before, step in zip(steps, steps[1:], strict=False))
 
 
-def test_a_trace_that_cannot_be_written_is_said_before_training(folder):
-    result = run("--train", "--dataset", "x.npz", "--layers", LAYERS, "--model", "m.bin", "--trace", "no/t.json")
-    assert result.code == 73 and "no/t.json" in result.err and not (folder / "m.bin").exists()
-
-
-# ---------------------------------------------------------------- --profile
-
-
-def test_the_profile_tells_every_layer(folder):
-    profile = train("--profile", "--json").json["profile"]
-    assert [layer["layer"] for layer in profile["layers"]] == [
-        "conv3k3", "dropout0.25", "maxpool2", "flatten", "5", "1"
-    ]  # fmt: skip
+def test_the_profile_tells_every_layer_also_in_a_table(watched, tmp_path):
+    header, *rows = train(tmp_path, "--profile").out.splitlines()[1:]
+    assert all(name in header for name in ("forward ms", "backward ms", "share", "GFLOP/s"))
+    assert [row.split()[1] for row in rows[:6]] == NAMES
+    profile = watched[1]["profile"]
+    assert [layer["layer"] for layer in profile["layers"]] == NAMES
     assert profile["rows"] == 10 and profile["batches"] == 30
     shares = sum(layer["share"] for layer in profile["layers"])
     others = sum(profile[f"{name}_ms"] for name in ("gather", "loss", "end")) / profile["batch_ms"]
@@ -138,43 +124,22 @@ def test_the_profile_tells_every_layer(folder):
     assert profile["layers"][1]["gflops_forward"] is None
 
 
-def test_the_profile_is_a_table(folder):
-    out = train("--profile").out
-    header, *rows = out.splitlines()[1:]
-    assert "forward ms" in header and "backward ms" in header and "share" in header and "GFLOP/s" in header
-    assert [row.split()[1] for row in rows[:6]] == ["conv3k3", "dropout0.25", "maxpool2", "flatten", "5", "1"]
-
-
-# ---------------------------------------------------------------- --history
-
-
-def test_the_history_has_a_line_an_epoch(folder):
-    result = train("--history", "h.csv", "--json", "--schedule", "linear").json
-    with open("h.csv", newline="") as file:
-        lines = list(csv.DictReader(file))
+def test_the_history_has_a_line_an_epoch(watched, tmp_path):
+    lines, result = history(watched[0]), watched[1]
     assert [int(line["epoch"]) for line in lines] == [1, 2, 3]
     assert [float(line["loss"]) for line in lines] == result["loss"]
     assert [float(line["val_loss"]) for line in lines] == result["val_loss"]
     assert [float(line["learning_rate"]) for line in lines] == pytest.approx([0.001, 0.001 * 2 / 3, 0.001 / 3])
     assert all(float(line["seconds"]) > 0 and float(line["us_per_batch"]) > 0 for line in lines)
-
-
-def test_without_hold_out_the_history_has_no_held_out_loss(folder):
-    train("--history", "h.csv", "--holdout", 0)
-    with open("h.csv", newline="") as file:
-        assert [line["val_loss"] for line in csv.DictReader(file)] == ["", "", ""]
-
-
-# ---------------------------------------------------------------- --logdir
+    train(tmp_path, "--history", tmp_path / "h.csv", "--holdout", 0)
+    assert [line["val_loss"] for line in history(tmp_path)] == ["", "", ""]
 
 
 @pytest.mark.parametrize("more", [[], ["--networks", 2], ["--folds", 2]], ids=str)
 def test_tensorboard_reads_what_was_logged(folder, more):
     pytest.importorskip("tensorboardX", reason="skipped: no tensorboardX (extra `tensorboard`)")
-    accumulator = pytest.importorskip(
-        "tensorboard.backend.event_processing.event_accumulator", reason="skipped: no tensorboard to read with"
-    )
-    result = train("--logdir", "log", "--json", *more).json
+    accumulator = pytest.importorskip("tensorboard.backend.event_processing.event_accumulator", reason="no tensorboard")
+    result = train(folder, "--logdir", "log", "--json", *more).json
     board = accumulator.EventAccumulator("log", size_guidance={"histograms": 0})
     board.Reload()
     for name, values in (("loss/training", result["loss"]), ("loss/held-out", result["val_loss"])):
@@ -190,37 +155,30 @@ def test_tensorboard_reads_what_was_logged(folder, more):
         last = histograms[-1].histogram_value
         assert (last.min, last.max, last.num) == (values.min(), values.max(), values.size)
     nodes = board.Graph().node
-    assert [node.op for node in nodes] == [
-        "input", "conv", "dropout", "maxpool", "flatten", "dense", "dense", "loss"
-    ]  # fmt: skip
+    assert [node.op for node in nodes] == ["input", "conv", "dropout", "maxpool", "flatten", "dense", "dense", "loss"]
     assert all(node.input == [before.name] for before, node in zip(nodes, nodes[1:], strict=False))
 
 
-def test_a_disk_that_becomes_full_keeps_whole_events_and_the_model(folder):
+def test_a_disk_that_becomes_full_keeps_whole_events_and_the_model(two, folder):
     pytest.importorskip("tensorboardX", reason="skipped: no tensorboardX (extra `tensorboard`)")
     most = 1 << 16
-
-    def limited():
-        resource.setrlimit(resource.RLIMIT_FSIZE, (most, most))
-
-    write_two_classes(folder / "two.csv")
     given = ["--layers", "2,8,1", "--epochs", 60, "--model", "m.bin", "--logdir", "log", "--quiet"]
+    limited = partial(resource.setrlimit, resource.RLIMIT_FSIZE, (most, most))
     process = start("--train", "--dataset", "two.csv", *given, preexec_fn=limited)
     _, err = process.communicate(timeout=60)
     (log,) = (folder / "log").iterdir()
     assert process.returncode == 73
     assert err == f"nn: {log.relative_to(folder)}: cannot write: File too large; m.bin is written\n"
-    assert len(nn.Network.load("m.bin").history["loss"]) == 60
     events, at = log.read_bytes(), 0
-    assert most // 2 < len(events) <= most
+    assert len(nn.Network.load("m.bin").history["loss"]) == 60 and most // 2 < len(events) <= most
     while at < len(events):  # a length of 8 bytes and 4 of its checksum, then the event and 4 of its checksum
         at += 12 + int.from_bytes(events[at : at + 8], "little") + 4
     assert at == len(events)
 
 
-def test_a_missing_package_is_answered_with_what_to_install(folder, monkeypatch):
+def test_a_trace_that_cannot_be_written_and_a_missing_package_are_said_before_training(two, folder, monkeypatch):
     monkeypatch.setitem(sys.modules, "tensorboardX", None)
-    write_two_classes(folder / "two.csv")
-    result = run("--train", "--dataset", "two.csv", "--model", "m.bin", "--logdir", "log")
-    assert result.code == 2 and 'pip install "tensorboardX>=2.6"' in result.err
-    assert not (folder / "m.bin").exists()
+    told = {("--trace", "no/t.json"): (73, "no/t.json"), ("--logdir", "log"): (2, 'pip install "tensorboardX>=2.6"')}
+    for flags, (code, words) in told.items():
+        result = run("--train", "--dataset", "two.csv", "--model", "m.bin", *flags)
+        assert result.code == code and words in result.err and not (folder / "m.bin").exists(), flags
