@@ -13,8 +13,6 @@ from hypothesis import strategies as st
 from support.effort import examples
 from support.tables import c_date, c_number
 
-# ---------------------------------------------------------------- numbers
-
 
 def bits(value):
     return struct.pack("<d", value)
@@ -86,9 +84,6 @@ def test_numbers_do_not_depend_on_the_locale(write):
     command = [sys.executable, "-c", code, path]
     run = subprocess.run(command, capture_output=True, text=True, check=True, cwd=path.parent)
     assert float(run.stdout) == 1.2345678901234567890123
-
-
-# ---------------------------------------------------------------- dates
 
 
 @pytest.mark.parametrize("text, seconds", [

@@ -158,14 +158,11 @@ def test_a_separator_at_the_ends_of_rows_begins_no_target(write, header):
         load(write("x,y,z\n" + "1,a,\n2,b,\n" * 10))
 
 
-@pytest.mark.parametrize(
-    "rows",
-    [
-        ["Report of May", "", "a,b,y", *["1,2,0", "3,4,1"] * 9],  # titles above a table
-        ["a,b", *["r,1,2", "s,3,4"] * 9],  # no name for the column of the rows' names
-        ["a,b", "1,2,", "3,4,"],
-    ],
-)
+@pytest.mark.parametrize("rows", [
+    ["Report of May", "", "a,b,y", *["1,2,0", "3,4,1"] * 9],  # titles above a table
+    ["a,b", *["r,1,2", "s,3,4"] * 9],  # no name for the column of the rows' names
+    ["a,b", "1,2,", "3,4,"],
+])  # fmt: skip
 def test_a_header_of_fewer_columns_is_refused(write, rows):
     with pytest.raises(DataError, match=r"columns?, expected"):
         load(write("\n".join(rows)))

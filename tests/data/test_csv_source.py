@@ -26,9 +26,6 @@ def read_any(path, **wanted):
     return read_csv(path, **{"reads": READS, "raw": frozenset({3}), "exact": frozenset({4})} | wanted)
 
 
-# ---------------------------------------------------------------- columns
-
-
 def test_words_dates_ids_and_gaps_have_typed_columns(write):
     table = read_any(write(
         ANY + '1, red ,2024-02-29,a,0\n?,"blue",1969/12/31 23:59:30,"b ""x""",1\n'
@@ -112,9 +109,6 @@ def test_the_digest_is_that_of_the_file(write, rows, packed):
     assert table.sha256.sha256 == hashlib.sha256(data).hexdigest() and len(table) == rows
 
 
-# ---------------------------------------------------------------- what a column is
-
-
 @pytest.mark.parametrize("fields, reads", [
     (["1"] * 95 + ["x"] * 5, "number"), (["1"] * 94 + ["x"] * 6, "text"), (["2024-01-02"] * 95 + ["x"] * 5, "date"),
     (["2024-01-02"] * 94 + ["x"] * 6, "text"), (["NA"] * 99 + ["7"], "number"), (["NA"] * 9, "text"),
@@ -166,9 +160,6 @@ def test_a_number_too_large_for_float32_shows_in_its_bounds(write):
     assert column.high == 1e39 and column.values.tolist() == [1, math.inf] and not column.odd
 
 
-# ---------------------------------------------------------------- words
-
-
 @pytest.mark.parametrize("size", [1, 7, 100, None])
 def test_words_grow_from_block_to_block(write, size):
     """Thousands of words, long ones among them, in whatever blocks, as a dictionary of Python gives them."""
@@ -198,9 +189,6 @@ def test_of_very_many_odd_words_the_first_are_told_apart(write, monkeypatch):
     assert odd_of(table, 0) == {
         'w"0': (10, "row 2"), 'w"1': (10, "row 3"), 'w"2': (10, "row 4"), "...": (60, "row 5")
     }  # fmt: skip
-
-
-# ---------------------------------------------------------------- any text
 
 
 def read_texts(path, names, separator, block, reads, missing):

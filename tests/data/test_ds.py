@@ -2,19 +2,16 @@
 
 import gzip
 import math
-import time
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from support.effort import examples
-from support.tables import failure, peak_of_loading
+from support.tables import failure, peak_of_loading, seconds_of
 
 from nn.ds import Dataset, check_trainable, load, split_rows
 from nn.utils import DataError, InputNotFound, NnError, UsageError
-
-# ---------------------------------------------------------------- targets
 
 
 @pytest.mark.parametrize("target, values, columns", [
@@ -120,9 +117,6 @@ def test_a_table_of_pixels_becomes_images_of_bytes(write):
         assert ds.x.dtype == np.float32 and ds.x[0, 2, 1, 1] == float(odd)
 
 
-# ---------------------------------------------------------------- bad input
-
-
 @pytest.mark.parametrize("text, parts", [
     ("", ["empty"]),
     ("\n \n", ["empty"]),
@@ -199,9 +193,6 @@ def test_one_class_only_is_for_testing_not_for_training(write):
         check_trainable(load(write("1,1\n2,1\n"), classes=["0", "1"]))
 
 
-# ---------------------------------------------------------------- hold-out
-
-
 def classified(counts):
     y = np.repeat(np.arange(len(counts), dtype=np.int32), counts)
     y = y[np.random.default_rng(0).permutation(len(y))]
@@ -234,9 +225,6 @@ def test_holdout_depends_on_the_seed_alone():
             split_rows(ds, fraction, 0, 0)
 
 
-# ---------------------------------------------------------------- real data, memory and time
-
-
 def test_the_credit_card_data(shared):
     ds = load(shared / "data/cc/CC.csv.gz")
     assert ds.x.shape == (28_628, 30) and ds.x.dtype == np.float32 and ds.class_counts() == [28_136, 492]
@@ -255,17 +243,6 @@ def test_reading_takes_less_than_three_times_the_memory_of_the_array(write):
     rows[:, -1] = rows[:, -1] > 1
     wide = write("".join(",".join(f"{v:.15g}" for v in row) + "\n" for row in rows) * 30, "wide.csv")
     assert peak_of_loading(wide, write("1,2,0\n3,4,1\n"))[0] < 3 * 60_000 * 30 * 4
-
-
-def seconds_of(*calls):
-    """The best time of each of several calls, in turns: other programs may take a core away now and then."""
-    best = [math.inf] * len(calls)
-    for _ in range(5):
-        for i, call in enumerate(calls):
-            start = time.perf_counter()
-            call()
-            best[i] = min(best[i], time.perf_counter() - start)
-    return best
 
 
 @pytest.mark.timing

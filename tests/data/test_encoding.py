@@ -87,9 +87,6 @@ def test_the_median_of_many_numbers_is_that_of_a_sample():
     np.testing.assert_allclose(found.moments.deviation, known.std(), rtol=1e-12)
 
 
-# ---- what else numbers become
-
-
 def numbers(seed=0, count=900) -> dict:
     """Columns of numbers: dense, with gaps, mostly 0, of two values, of three, of one."""
     rng = np.random.default_rng(seed)
@@ -144,13 +141,10 @@ def test_waves_are_for_numbers_of_three_values_and_more():
     assert embedded("waves3", **numbers())["dense"].deviation == 1
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
-        "", "linear2", "pieces1", "pieces64", "pieces5:1", "waves", "waves0", "waves257", "waves12:0", "waves12:inf",
-        "waves12:x", "Waves12", "waves1.5", 12, True,
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize("text", [
+    "", "linear2", "pieces1", "pieces64", "pieces5:1", "waves", "waves0", "waves257", "waves12:0", "waves12:inf",
+    "waves12:x", "Waves12", "waves1.5", 12, True,
+])  # fmt: skip
 def test_other_number_embeddings_are_refused(text):
     with pytest.raises(UsageError, match="expected linear, piecesN"):
         BY_NAME["number_embedding"].check(text)
@@ -176,14 +170,11 @@ def test_few_values_have_an_input_each_and_rare_ones_share_one():
     assert unseen.tolist() == [0, 2, 0]
 
 
-@pytest.mark.parametrize(
-    "counts, own",
-    [
-        ([4] * 8, 8), ([6] * 10, 10), ([9, 3, 2, 1], 3), ([1] * 16, 0),  # few rows: two are enough for a slot
-        ([26, 2, 2], 1), ([25, 2, 2], 3),  # 10 rows a value on average are no longer few
-        ([4] * (ONE_HOT + 1), 0),  # many values
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize("counts, own", [
+    ([4] * 8, 8), ([6] * 10, 10), ([9, 3, 2, 1], 3), ([1] * 16, 0),  # few rows: two are enough for a slot
+    ([26, 2, 2], 1), ([25, 2, 2], 3),  # 10 rows a value on average are no longer few
+    ([4] * (ONE_HOT + 1), 0),  # many values
+])  # fmt: skip
 def test_few_values_of_a_small_table_have_a_slot_each_if_they_come_again(counts, own):
     encoding, rows = fitted(a=[f"v{i}" for i, count in enumerate(counts) for _ in range(count)])
     encoder = encoding.encoders[0]
@@ -306,16 +297,13 @@ WRITTEN = NUMBER | {"kind": "written number", "way": "1,234.5", "before": "$"}
 ORDERED = NUMBER | {"kind": "ordered", "order": ["low", "high"]}
 
 
-@pytest.mark.parametrize(
-    "column, name, values",
-    [
-        (NUMBER, "kind", ["nothing"]), (NUMBER, "shift", ["1"]), (NUMBER, "scale", [np.inf]), (NUMBER, "more", [1]),
-        (NUMBER, "median", [None]), (NUMBER, "written", [{"way": "1,234.5"}]),
-        (WAVES, "waves", [-1, 257, 10**30, 1.0, "3", True, None]), (WAVES, "deviation", [0, -1.0, "1", NAN, np.inf]),
-        (WRITTEN, "way", ["1-2"]), (WRITTEN, "before", [3]), (WRITTEN, "kind", ["yes/no"]),
-        (ORDERED, "order", ["abc", ["low"], ["low", "low"], ["low", 3], None]),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize("column, name, values", [
+    (NUMBER, "kind", ["nothing"]), (NUMBER, "shift", ["1"]), (NUMBER, "scale", [np.inf]), (NUMBER, "more", [1]),
+    (NUMBER, "median", [None]), (NUMBER, "written", [{"way": "1,234.5"}]),
+    (WAVES, "waves", [-1, 257, 10**30, 1.0, "3", True, None]), (WAVES, "deviation", [0, -1.0, "1", NAN, np.inf]),
+    (WRITTEN, "way", ["1-2"]), (WRITTEN, "before", [3]), (WRITTEN, "kind", ["yes/no"]),
+    (ORDERED, "order", ["abc", ["low"], ["low", "low"], ["low", 3], None]),
+])  # fmt: skip
 def test_a_damaged_description_is_refused(column, name, values):
     assert Encoding.from_dict({"columns": [column], "places": [0]}, ["a"]).encoders[0].kind == column["kind"]
     for value in values:
@@ -344,9 +332,6 @@ def test_frequent_gaps_and_unseen_values_are_told(caplog):
     assert "column a: 50% of the values are gaps" in a and "column b" in b
 
 
-# ---------------------------------------------------------------- columns that tell nothing
-
-
 def decided(choices=None, has_names=True, **columns) -> dict[int, str]:
     """The columns that are left out, of which a person may have said the kind (choices, by name)."""
     names = list(columns)
@@ -361,13 +346,10 @@ def reasons(**columns) -> dict[str, str]:
     return {list(columns)[place]: why for place, why in decided(**columns).items()}
 
 
-@pytest.mark.parametrize(
-    "are_ids, names",
-    [
-        (True, ["id", "ID", "customer_id", "PassengerId", "Index", "No", "", "order no", "rownames", "Unnamed: 0"]),
-        (False, ["paid", "humid", "number", "casino", "age", "grid", "kid", "Unnamed: 0 kg", "cases", "arrow"]),
-    ],
-)
+@pytest.mark.parametrize("are_ids, names", [
+    (True, ["id", "ID", "customer_id", "PassengerId", "Index", "No", "", "order no", "rownames", "Unnamed: 0"]),
+    (False, ["paid", "humid", "number", "casino", "age", "grid", "kid", "Unnamed: 0 kg", "cases", "arrow"]),
+])  # fmt: skip
 def test_names_of_ids(are_ids, names):
     numbers = np.random.default_rng(0).permutation(200)
     assert reasons(**dict.fromkeys(names, numbers)) == (dict.fromkeys(names, "an id") if are_ids else {})
@@ -387,28 +369,22 @@ def test_columns_that_tell_nothing_are_left_out_with_the_reason():
     }  # fmt: skip
 
 
-@pytest.mark.parametrize(
-    "counts, reason",
-    [
-        ([4] * 9, None), ([3] * 16, None), ([2, 2, 1], None),  # a factor of a small table
-        ([4] * 50, "nearly every value has fewer than 5 rows"), ([2] * 17, "nearly every value has fewer than 5 rows"),
-        ([1] * 9, "nearly every value differs"), ([2] + [1] * 9, "nearly every value differs"),
-        ([2] * 5 + [1] * 50, "nearly every value differs"),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize("counts, reason", [
+    ([4] * 9, None), ([3] * 16, None), ([2, 2, 1], None),  # a factor of a small table
+    ([4] * 50, "nearly every value has fewer than 5 rows"), ([2] * 17, "nearly every value has fewer than 5 rows"),
+    ([1] * 9, "nearly every value differs"), ([2] + [1] * 9, "nearly every value differs"),
+    ([2] * 5 + [1] * 50, "nearly every value differs"),
+])  # fmt: skip
 def test_texts_are_left_out_for_what_is_true_of_them_and_a_factor_of_few_rows_is_not(counts, reason):
     words = [f"v{i}" for i, count in enumerate(counts) for _ in range(count)]
     assert reasons(a=words) == ({"a": reason} if reason else {})
 
 
-@pytest.mark.parametrize(
-    "name, numbers, reason",
-    [
-        ("t", range(200), "counts the rows"), ("year", range(1900, 2100), None), ("t", range(99), None),
-        ("t", [*range(199), 199.5], None), ("id", np.arange(200) // 2, None), ("id", np.arange(200) / 2, None),
-        ("id", range(-200, 0), None), ("id", [NAN, *range(199)], None),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize("name, numbers, reason", [
+    ("t", range(200), "counts the rows"), ("year", range(1900, 2100), None), ("t", range(99), None),
+    ("t", [*range(199), 199.5], None), ("id", np.arange(200) // 2, None), ("id", np.arange(200) / 2, None),
+    ("id", range(-200, 0), None), ("id", [NAN, *range(199)], None),
+])  # fmt: skip
 def test_numbers_that_count_the_rows_from_0_or_1_and_ids_that_never_repeat_tell_nothing(name, numbers, reason):
     assert reasons(**{name: np.array(numbers, float)}) == ({name: reason} if reason else {})
 

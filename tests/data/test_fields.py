@@ -15,32 +15,26 @@ def remarks(target, **columns) -> list[str]:
     return nn.load({**columns, "y": target}, target="y").remarks
 
 
-@pytest.mark.parametrize(
-    "target, told",
-    [
-        (CASUAL + REGISTERED, "columns a + b tell y of all 600 rows: leave them out (--drop a,b)"),
-        (CASUAL - REGISTERED, "columns a + b tell y"),
-        (2.54 * CASUAL + 3, "column a alone tells y of all 600 rows: leave it out (--drop a) unless it is known"),
-        (CASUAL + REGISTERED + 0.01 * NOISE, None),
-        (CASUAL + 2 * REGISTERED, None),  # a law to be learned
-        (CASUAL + REGISTERED + (np.arange(ROWS) == ROWS - 1), None),
-    ],
-)
+@pytest.mark.parametrize("target, told", [
+    (CASUAL + REGISTERED, "columns a + b tell y of all 600 rows: leave them out (--drop a,b)"),
+    (CASUAL - REGISTERED, "columns a + b tell y"),
+    (2.54 * CASUAL + 3, "column a alone tells y of all 600 rows: leave it out (--drop a) unless it is known"),
+    (CASUAL + REGISTERED + 0.01 * NOISE, None),
+    (CASUAL + 2 * REGISTERED, None),  # a law to be learned
+    (CASUAL + REGISTERED + (np.arange(ROWS) == ROWS - 1), None),
+])  # fmt: skip
 def test_columns_that_are_the_target_are_told(target, told):
     found = remarks(target.astype(float), a=CASUAL, b=REGISTERED, c=NOISE)
     assert len(found) == (told is not None) and (told is None or found[0].startswith(told))
 
 
-@pytest.mark.parametrize(
-    "number, share, others, is_told",
-    [
-        (-200, 0.05, NOISE, True), (9999, 0.02, REGISTERED, True),
-        (9999, 0.001, REGISTERED, False),  # a stray
-        (400, 0.05, REGISTERED, False),  # near the others
-        (0, 0.5, REGISTERED, False),
-        (-200, 0.05, NOISE.round(0), False),  # of few values, which may be codes
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize("number, share, others, is_told", [
+    (-200, 0.05, NOISE, True), (9999, 0.02, REGISTERED, True),
+    (9999, 0.001, REGISTERED, False),  # a stray
+    (400, 0.05, REGISTERED, False),  # near the others
+    (0, 0.5, REGISTERED, False),
+    (-200, 0.05, NOISE.round(0), False),  # of few values, which may be codes
+])  # fmt: skip
 def test_a_frequent_number_far_from_all_others_may_stand_for_a_missing_value(number, share, others, is_told):
     column = np.where(np.arange(ROWS) % round(1 / share) == 0, number, others).astype(float)
     found = remarks(RNG.normal(size=ROWS), a=column)

@@ -66,14 +66,11 @@ def test_the_cures_in_python_work(folder):
     assert nn.load(x.toarray(), y=y).x.shape == (60, 2)
 
 
-@pytest.mark.parametrize(
-    "header, row",
-    [
-        ("<TICKER>,<PER>,<CLOSE>", "A,{0},{1}"), ("[a],[b],[c]", "{1},{0},{1}"), ("ORC,BZh9,PK", "{1},{0},{1}"),
-        ("{a},{b},{c}", "{1},{0},{1}"), ("%a,%b,@c", "{1},{0},{1}"), ("time,1:2,3:4", "{1},{0},{1}"),
-        ("<a> <b> <c>", "{1} {0} {1}"), ("a b c", "{1} 1:{0} {1}"),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize("header, row", [
+    ("<TICKER>,<PER>,<CLOSE>", "A,{0},{1}"), ("[a],[b],[c]", "{1},{0},{1}"), ("ORC,BZh9,PK", "{1},{0},{1}"),
+    ("{a},{b},{c}", "{1},{0},{1}"), ("%a,%b,@c", "{1},{0},{1}"), ("time,1:2,3:4", "{1},{0},{1}"),
+    ("<a> <b> <c>", "{1} {0} {1}"), ("a b c", "{1} 1:{0} {1}"),
+])  # fmt: skip
 def test_text_that_looks_a_little_like_one_is_a_table(folder, header, row):
     rows = [row.format(i * 7 % 11, i % 2) for i in range(60)]
     (folder / "t.csv").write_text("\n".join([header, *rows]))

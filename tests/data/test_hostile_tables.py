@@ -28,9 +28,6 @@ def write(path, rows, names="a,b,y"):
     return str(path)
 
 
-# -- numbers whose squares float64 cannot hold ---------------------------------------------------------------
-
-
 @pytest.mark.parametrize("gap", [[], ["?,1,1"]])
 @pytest.mark.parametrize("row", ["{}e200,{},{}", "{}e-200,{},{}", "{2},{1},{3}.5e198"])
 def test_a_column_or_a_target_that_cannot_be_scaled_is_named(tmp_path, row, gap):
@@ -138,9 +135,6 @@ def test_names_of_60_kb_take_no_time_and_no_room_on_a_terminal(tmp_path, monkeyp
         assert time.process_time() - started < 3, command[0]
 
 
-# -- texts that no file can hold -----------------------------------------------------------------------------
-
-
 def test_half_of_a_surrogate_pair_is_written_out(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     table = {"x": [0.5, 1.5] * 30, "kind \udc80": ["half \ud800", "whole"] * 30, "y": ["yes \udfff", "no"] * 30}
@@ -154,8 +148,6 @@ def test_half_of_a_surrogate_pair_is_written_out(tmp_path, monkeypatch):
     assert nn.load("t.jsonl", target="y").classes == ds.classes
     assert nn.Network.load("m.bin").predict(table).tolist() == net.predict(table).tolist()
 
-
-# -- small files that would fill the memory ------------------------------------------------------------------
 
 SMALL = {  # content, packed or not -> what is told
     "fields.csv.gz": (b"1," * 8_000_000 + b"1\n1,2\n", "row 1: 8000001 columns, expected at most 131072"),
@@ -198,8 +190,6 @@ def test_time_grows_with_the_number_of_columns_and_with_what_a_file_unpacks_to(t
     assert seconds[2] < 2 * times * seconds[1] + 1
 
 
-# -- headers of NPY and NPZ files ----------------------------------------------------------------------------
-
 HEADER = "{'descr': '<f8', 'fortran_order': False, 'shape': (2, 3), }"
 DAMAGED = {
     "open": HEADER.replace("3)", "3"),
@@ -239,8 +229,6 @@ def test_damaged_headers_are_one_line(tmp_path, name):
         assert message.startswith(f"{tmp_path / file}: {what}") and "\n" not in message and len(message) < 400
 
 
-# -- configuration files -------------------------------------------------------------------------------------
-
 CONFIGS = {
     "digits": '{"epochs": ' + "1" * 5000 + "}",
     "toml digits": "epochs = " + "1" * 5000,
@@ -263,9 +251,6 @@ def test_a_hostile_configuration_is_one_line(tmp_path, name):
     refused = run("--train", "--layers", "auto,1", "--model", "m.bin", "--config", path)
     (line,) = refused.err.splitlines()
     assert refused.code in (2, 65) and line.startswith(f"nn: {path}") and len(line) < 400
-
-
-# -- archives and databases that promise more than they hold -------------------------------------------------
 
 
 @pytest.mark.parametrize("rows", [10**10, 4])
@@ -294,9 +279,6 @@ def test_a_view_without_end_or_of_long_values_is_refused(tmp_path, query):
         database.execute(f"CREATE VIEW v(a, y) AS {query}")
     with pytest.raises(DataError, match=VIEWS[query]):
         nn.load(str(tmp_path / "a.db"))
-
-
-# -- packed files that unpack to more than the memory --------------------------------------------------------
 
 
 def packed_images(path, rows):

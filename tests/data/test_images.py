@@ -39,9 +39,6 @@ def write(tmp_path):
     return write
 
 
-# -- IDX -----------------------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize("images, labels", [
     ("train-images-idx3-ubyte", "train-labels-idx1-ubyte"),
     ("train-images-idx3-ubyte.gz", "train-labels-idx1-ubyte.gz"),
@@ -115,8 +112,6 @@ def test_damaged_idx_files(write):
     assert "no images" in failure(images(idx(PIXELS[:0])))
 
 
-# -- CIFAR-10 ------------------------------------------------------------------------------------------------
-
 NAMES = ["airplane", "automobile", "bird", "cat", "deer", "dog", "frog", "horse", "ship", "truck"]
 RECORDS = RNG.integers(0, 256, (7, 3073), np.uint8)
 RECORDS[:, 0] = [6, 9, 9, 4, 1, 1, 2]
@@ -156,9 +151,6 @@ def test_damaged_cifar_files(write):
     records = RECORDS.copy()
     records[3, 0] = 10
     assert "record 4: label 10, expected 0 to 9" in failure(write("label.bin", records.tobytes()))
-
-
-# -- NPZ -----------------------------------------------------------------------------------------------------
 
 
 def npz(compressed=False, **arrays):
@@ -252,9 +244,6 @@ def test_a_header_that_declares_too_much_takes_no_memory(write, tmp_path):
         archive.writestr("x.npy", header.getvalue() + b"\0" * 800)
         archive.writestr("y.npy", header.getvalue() + b"\0" * 800)
     assert "too few bytes, expected 9007199254740992 for" in failure(tmp_path / "huge.npz")
-
-
-# -- folders -------------------------------------------------------------------------------------------------
 
 
 @pytest.fixture
@@ -357,9 +346,6 @@ def test_without_pillow_the_error_says_what_to_install(folder, monkeypatch):
     monkeypatch.setitem(sys.modules, "PIL", None)
     with pytest.raises(NnError, match='pip install "pillow>=9"'):
         load(folder[0])
-
-
-# -- real data -----------------------------------------------------------------------------------------------
 
 
 def test_mnist(shared):

@@ -27,17 +27,14 @@ def test_columns_of_numbers_and_dates_are_that():
         assert kind_of(Column(reads, np.zeros(3)), None, "column a") == Kind(reads)
 
 
-@pytest.mark.parametrize(
-    "words, expected",
-    [
-        (["yes", "No", "YES"], Kind.of(written.YesNo())), (["yes", None, "no"], Kind("category")),
-        (["red", "blue", "red"], Kind("category")), ([None, None], Kind("category")),
-        (["$1,234.50", "$3", "$4"], Kind.of(WrittenNumbers("1,234.5", "$"))),
-        (["3.5 %", "3 %", "4 %"], Kind.of(WrittenNumbers("1,234.5", "", "%"))),
-        (["31.12.2019", "1.2.2019", "2.2.2019"], Kind.of(WrittenDates("day.month.year"))),
-        (["5%", "6%"], Kind("category")),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize("words, expected", [
+    (["yes", "No", "YES"], Kind.of(written.YesNo())), (["yes", None, "no"], Kind("category")),
+    (["red", "blue", "red"], Kind("category")), ([None, None], Kind("category")),
+    (["$1,234.50", "$3", "$4"], Kind.of(WrittenNumbers("1,234.5", "$"))),
+    (["3.5 %", "3 %", "4 %"], Kind.of(WrittenNumbers("1,234.5", "", "%"))),
+    (["31.12.2019", "1.2.2019", "2.2.2019"], Kind.of(WrittenDates("day.month.year"))),
+    (["5%", "6%"], Kind("category")),
+])  # fmt: skip
 def test_what_texts_are(words, expected):
     assert kind(*words) == expected
 
@@ -67,9 +64,6 @@ def test_day_or_month_first_is_asked_for_with_cures_that_a_shell_takes():
     words = texts("01/02/2019", "03/04/2019", "05/06/2019")
     with pytest.raises(nn.DataError, match=re.escape("""--dates '"a, b'"'"'s=%d/%m/%Y"' or""")):
         kind_of(words, None, "column a, b's", "a, b's")
-
-
-# ---- what a person says
 
 
 @pytest.mark.parametrize("name", ["a\nb", "a\r", "x" * 300_000, '"' * 300_001, " a ", 'a"b', "a,b", '"a",b', "a b"])
@@ -103,22 +97,16 @@ def test_a_format_that_cannot_be_is_refused(form):
         parse_choices(Choices(dates=f"day={form}"))
 
 
-@pytest.mark.parametrize(
-    "form, word, iso",
-    [
-        ("%m/%Y", "02/1949", "1949-02-01"), ("%Y%j", "2019032", "2019-02-01"), ("%d%b%y:%H:%M:%S", "05JAN19:14:30:01",
-         "2019-01-05T14:30:01"), ("%A, %B %d, %Y", "Monday, January 5, 2015", "2015-01-05"),
-        ("%I.%M %p %d-%m-%Y", "2.30 pm 5-1-2019", "2019-01-05T14:30"), ("100%% %Y", "100% 2019", "2019-01-01"),
-        ("%Y-%m-%dT%H:%M:%S.%f%z", "2019-01-05T14:30:01.5+02:00", "2019-01-05T12:30:01.500"),
-        ("%Y  %m", "2019 \t 5", "2019-05-01"), ("(%Y)", "(2019)", "2019-01-01"),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize("form, word, iso", [
+    ("%m/%Y", "02/1949", "1949-02-01"), ("%Y%j", "2019032", "2019-02-01"), ("%d%b%y:%H:%M:%S", "05JAN19:14:30:01",
+     "2019-01-05T14:30:01"), ("%A, %B %d, %Y", "Monday, January 5, 2015", "2015-01-05"),
+    ("%I.%M %p %d-%m-%Y", "2.30 pm 5-1-2019", "2019-01-05T14:30"), ("100%% %Y", "100% 2019", "2019-01-01"),
+    ("%Y-%m-%dT%H:%M:%S.%f%z", "2019-01-05T14:30:01.5+02:00", "2019-01-05T12:30:01.500"),
+    ("%Y  %m", "2019 \t 5", "2019-05-01"), ("(%Y)", "(2019)", "2019-01-01"),
+])  # fmt: skip
 def test_dates_in_a_format_that_a_person_gives(form, word, iso):
     assert written.date_of(word, form) == np.datetime64(iso, "ms").astype(int) / 1000
     assert written.date_of(word + "x", form) is None
-
-
-# ---- what is left out
 
 
 def test_words_that_no_row_has_do_not_count():
@@ -127,9 +115,6 @@ def test_words_that_no_row_has_do_not_count():
     found = kind_of(column, None, "column a")
     assert found.kind == "written number" and canonical(column, found).odd == {}
     assert reason_to_leave_out(Column("text", np.ones(9, int), ["a", "b"]), Kind("category")) == "one value only"
-
-
-# ---- words without a value
 
 
 def test_odd_words_are_counted_with_their_first_rows():
@@ -142,9 +127,6 @@ def test_odd_words_are_counted_with_their_first_rows():
     assert canonical(texts("a", "b"), Kind("category")).odd == {}
     numbers = Column("number", np.array([1.0, np.nan]), odd={"x": Odd(1, 1)})
     assert canonical(numbers, Kind("number")).odd == numbers.odd
-
-
-# ---- ordered words
 
 
 def ordered(*words: str | None, order=("low", "mid", "high")) -> NumberEncoder:
@@ -180,9 +162,6 @@ def test_an_ordered_column_comes_back_from_its_description():
     assert ENCODERS["ordered"] == (NumberEncoder, Order)
 
 
-# ---- models
-
-
 def test_a_model_of_words_in_a_form_that_went_is_refused_by_its_column():
     dates = {"kind": "written date", "shift": 0.0, "scale": 1.0, "cycles": [], "unknown_share": 0.0}
     numbers = {"kind": "written number", "shift": 0.0, "scale": 1.0, "median": 0.0}
@@ -204,8 +183,6 @@ def test_decimals_of_one_category_are_one():
     assert encoder.values == ["1", "2"] and encoder.decimals
     assert encoder.encode(canonical(texts("1e0", "01", "2.00", "2"), encoder))[0].tolist() == [0, 0, 1, 1]
 
-
-# ---- speed
 
 SLOW = {  # texts that are made to be slow for a pattern: of n characters each
     "digits": lambda n: "1" * n, "points": lambda n: "1." * (n // 2), "commas": lambda n: "1,234" * (n // 5) + "x",

@@ -36,9 +36,6 @@ def folder(folder, table_files):
     return shutil.copytree(table_files, folder, dirs_exist_ok=True)
 
 
-# ---------------------------------------------------------------- arrays in files
-
-
 def test_arrays_beyond_the_limit_are_in_files_without_a_name(tmp_path):
     before = records.taken()
     with records.within(before + (3 << 20), str(tmp_path / "c.ck")):
@@ -86,13 +83,10 @@ def test_a_file_of_rows_is_for_its_owner_and_never_in_memory(tmp_path, monkeypat
         records.new_rows((records.LEAST_BYTES,), np.uint8)
 
 
-@pytest.mark.parametrize(
-    "group, program, size, count, least, most",
-    [
-        (200, 0, 4, 60, 64, 150),  # many small columns count as one large array: each alone had room
-        (150, 31, 16, 9, 16, 70),  # a table had 100, the program and what reads the other 50
-    ],
-)
+@pytest.mark.parametrize("group, program, size, count, least, most", [
+    (200, 0, 4, 60, 64, 150),  # many small columns count as one large array: each alone had room
+    (150, 31, 16, 9, 16, 70),  # a table had 100, the program and what reads the other 50
+])  # fmt: skip
 def test_a_control_group_keeps_room_for_the_program(monkeypatch, group, program, size, count, least, most):
     """Else its limit of memory, in MiB, ends the process."""
     monkeypatch.setattr(records, "memory_left", lambda: max(0, ((group - program) << 20) - records.taken()))
@@ -124,9 +118,6 @@ def test_a_full_disk_is_told(folder, path, monkeypatch):
     result = run("--train", "--dataset", path, "--model", "m.bin", *LAYERS, "--memory", LEAST)
     assert result.code == 73 and result.err.count("\n") == 1
     assert "its rows do not fit the memory, and cannot be written to" in result.err and "TMPDIR" in result.err
-
-
-# ---------------------------------------------------------------- the same numbers
 
 
 def model(folder, *flags, name="m.bin") -> bytes:
@@ -211,9 +202,6 @@ def test_a_bad_field_behind_many_good_ones_is_named(folder, mapped):
         nn.load("bad.csv", memory=1 << 20, strict=True)
 
 
-# ---------------------------------------------------------------- the order of rows
-
-
 @pytest.fixture
 def by_blocks(monkeypatch):
     """Few rows are many here: 4 blocks of 32 are shuffled together."""
@@ -292,9 +280,6 @@ def test_the_default_choice_judges_by_validation_rows_there(folder, by_blocks):
     assert (folder / "m.bin").read_bytes() == whole
 
 
-# ---------------------------------------------------------------- stopped and resumed
-
-
 @pytest.mark.parametrize("backend", ["seq", "omp"])
 @pytest.mark.parametrize("limits", [(None, 100 << 20), (100 << 20, None)])
 def test_a_training_by_blocks_that_was_stopped_goes_on_under_any_limit(folder, by_blocks, mapped, backend, limits):
@@ -310,9 +295,6 @@ def test_a_training_by_blocks_that_was_stopped_goes_on_under_any_limit(folder, b
     net = trained(after, checkpoint="c.ck", resume="auto")
     assert net.metadata() == peace.metadata()
     np.testing.assert_array_equal(net.vector, peace.vector)
-
-
-# ---------------------------------------------------------------- the limit
 
 
 PEAK = """
@@ -429,9 +411,6 @@ def test_too_little_memory_is_refused_with_what_is_enough(folder):
         result = run(*mode, "--memory", enough)
         if result.code:  # now that there is room for the network, that for the rows is asked for
             alone(*mode, "--memory", re.search(r"at least (\d+M) is needed", result.err)[1])
-
-
-# ---------------------------------------------------------------- windows are gone
 
 
 def test_a_window_is_refused_with_the_word_that_takes_its_place(folder):

@@ -132,13 +132,10 @@ def test_the_command_tells_new_rows_in_one_line(folder):
 
 
 @FORMS
-@pytest.mark.parametrize(
-    "word, told",
-    [
-        *((word, f'"{word}", expected a finite number; correct it') for word in ("inf", "-Infinity", "1e999")),
-        ("1e300", '"1e+300", expected at most 3.4e38 for float32; correct it or use --dtype float64'),
-    ],
-)
+@pytest.mark.parametrize("word, told", [
+    *((word, f'"{word}", expected a finite number; correct it') for word in ("inf", "-Infinity", "1e999")),
+    ("1e300", '"1e+300", expected at most 3.4e38 for float32; correct it or use --dtype float64'),
+])  # fmt: skip
 def test_numbers_that_are_infinite_or_too_large_are_no_odd_words(folder, form, word, told):
     for rows in (8, ROWS):
         row = "row 7" if form == "csv" else "data row 6"
@@ -147,14 +144,11 @@ def test_numbers_that_are_infinite_or_too_large_are_no_odd_words(folder, form, w
 
 
 @FORMS
-@pytest.mark.parametrize(
-    "target, word, told",
-    [
-        ("y,size", "n.a.", "expected a number; correct it, or remove the row or the column"),
-        ("size", "n.a.", "expected a number; correct it, or remove the row, or --missing n.a. if that is a gap"),
-        ("size", "inf", "expected a finite number; correct it or remove the row or the column"),
-    ],
-)
+@pytest.mark.parametrize("target, word, told", [
+    ("y,size", "n.a.", "expected a number; correct it, or remove the row or the column"),
+    ("size", "n.a.", "expected a number; correct it, or remove the row, or --missing n.a. if that is a gap"),
+    ("size", "inf", "expected a finite number; correct it or remove the row or the column"),
+])  # fmt: skip
 def test_an_odd_word_is_no_target(folder, form, target, word, told):
     columns = sizes({5: word}) | {"y": list(range(ROWS))}
     with pytest.raises(nn.DataError, match=f'row [67], column size: found "{word}", {told}'):
@@ -171,8 +165,6 @@ def test_a_network_of_plain_numbers_refuses_them(folder):
         refused = run(*mode, "--dataset", "odd.csv")
         assert refused.code == 65 and 'row 7, column size: found "n.a.", expected a number' in refused.err
 
-
-# ---- what a person says
 
 SIZES = ["small", "medium", "large"]
 

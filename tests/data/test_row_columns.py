@@ -83,16 +83,13 @@ def test_the_reference_has_no_such_flags(flag):
     assert failed.code == 2 and f"{flag} count: --reference has no such thing" in failed.err
 
 
-@pytest.mark.parametrize(
-    "flags, told",
-    [
-        (("--target", "dear", "--id", "dear"), "--id: column dear is that of --target too"),
-        (("--target", "dear", "--drop", "dear"), "--drop: column dear is that of --target too"),
-        (("--target", "dear", "--group", "-1"), "--group: column dear is that of --target too"),
-        (("--id", "seller", "--group", "seller"), "--group: column seller is that of --id too"),
-        (("--weight", "count", "--time", "count"), "--time: column count is that of --weight too"),
-    ],
-)
+@pytest.mark.parametrize("flags, told", [
+    (("--target", "dear", "--id", "dear"), "--id: column dear is that of --target too"),
+    (("--target", "dear", "--drop", "dear"), "--drop: column dear is that of --target too"),
+    (("--target", "dear", "--group", "-1"), "--group: column dear is that of --target too"),
+    (("--id", "seller", "--group", "seller"), "--group: column seller is that of --id too"),
+    (("--weight", "count", "--time", "count"), "--time: column count is that of --weight too"),
+])  # fmt: skip
 def test_a_column_has_one_use(flags, told):
     failed = run(*ONE, "--dataset", "sales.csv", "--model", "m.bin", *flags)
     assert failed.code == 2 and told in failed.err and failed.err.count("\n") == 1

@@ -35,17 +35,14 @@ def test_the_files_are_found_beside_a_model_that_was_moved_with_them(folder):
     assert succeed("--test", "--model", "else/m.bin", "--json").json["rows"] > 4000
 
 
-@pytest.mark.parametrize(
-    "files, words",
-    [
-        ({"a.csv": "x,y\n1,2\n", "b.csv": "x,y,z\n1,2,3\n"}, ["b.csv", "3 columns", "2", "a.csv"]),
-        ({"a.csv": "x,y,z\n1,2,3\n", "b.csv": "x,z,y\n1,2,3\n"}, ["b.csv", "column 2", '"z"', '"y"', "a.csv"]),
-        ({"a.csv": "1,2\n2,1\n", "b.csv": "x,y\n1,2\n"}, ["b.csv", "header", "a.csv"]),
-        ({"a.csv": "x,y\n1,2\n", "b.csv": "x,y\n1,2\n\n2,1\ninf,1\n"}, ["b.csv", "data row 3", "column x", "inf"]),
-        ({"a.csv": "x,y\n1,2\n", "b.csv": "x,y\n1,2,3\n"}, ["b.csv, row 2", "3 columns"]),
-        ({"a.csv": "x,y\n1,2\n", "b.csv": ""}, ["b.csv", "empty"]),
-    ],
-)
+@pytest.mark.parametrize("files, words", [
+    ({"a.csv": "x,y\n1,2\n", "b.csv": "x,y,z\n1,2,3\n"}, ["b.csv", "3 columns", "2", "a.csv"]),
+    ({"a.csv": "x,y,z\n1,2,3\n", "b.csv": "x,z,y\n1,2,3\n"}, ["b.csv", "column 2", '"z"', '"y"', "a.csv"]),
+    ({"a.csv": "1,2\n2,1\n", "b.csv": "x,y\n1,2\n"}, ["b.csv", "header", "a.csv"]),
+    ({"a.csv": "x,y\n1,2\n", "b.csv": "x,y\n1,2\n\n2,1\ninf,1\n"}, ["b.csv", "data row 3", "column x", "inf"]),
+    ({"a.csv": "x,y\n1,2\n", "b.csv": "x,y\n1,2,3\n"}, ["b.csv, row 2", "3 columns"]),
+    ({"a.csv": "x,y\n1,2\n", "b.csv": ""}, ["b.csv", "empty"]),
+])  # fmt: skip
 def test_files_that_do_not_belong_together_are_named(tmp_path, files, words):
     for name, content in files.items():
         (tmp_path / name).write_text(content)
@@ -76,13 +73,10 @@ def test_a_missing_or_foreign_file_among_several_is_named(folder):
         nn.load("all.csv,all.npy")
 
 
-@pytest.mark.parametrize(
-    "array, words",
-    [
-        (np.array([[1.0, 0], [np.inf, 1]]), ["data row 2", "column 0", "inf", "finite"]),
-        (np.array([[1.0, 0], [1e39, 1]]), ["data row 2", "column 0", "float32", "--dtype float64"]),
-    ],
-)
+@pytest.mark.parametrize("array, words", [
+    (np.array([[1.0, 0], [np.inf, 1]]), ["data row 2", "column 0", "inf", "finite"]),
+    (np.array([[1.0, 0], [1e39, 1]]), ["data row 2", "column 0", "float32", "--dtype float64"]),
+])  # fmt: skip
 def test_numbers_of_an_array_that_cannot_be_are_named(tmp_path, array, words):
     np.save(tmp_path / "a.npy", array)
     with pytest.raises(DataError) as error:

@@ -24,7 +24,6 @@ feather, parquet = pytest.importorskip("pyarrow.feather"), pytest.importorskip("
 ffi, lib = extension("seq")
 DRAWN = [Phase.explicit, Phase.reuse, Phase.generate]  # a failure is shown as it is: files take too long to shrink it
 
-# -- one table, many formats ---------------------------------------------------------------------------------
 
 BASE = datetime.datetime(2020, 2, 28, 23, 59, 58)
 MIXED = {
@@ -63,8 +62,6 @@ def test_a_table_is_read_the_same_from_every_format(rows, kind, missing, tmp_pat
             assert (one.reads, fields(one), one.words) == (other.reads, fields(other), other.words), (form, name)
             assert (one.odd, one.low, one.high) == (other.odd, other.low, other.high), (form, name)
 
-
-# -- types ---------------------------------------------------------------------------------------------------
 
 TIMES = [datetime.datetime(2020, 1, 2, 3, 4, 5, 250000), None, datetime.datetime(1969, 12, 31)]
 ARROW_COLUMNS = {  # column -> its fields as text, None for a null
@@ -159,9 +156,6 @@ def test_texts_are_numbers_where_they_are_in_csv(text):
         assert number_in(text) == value[0]
     elif is_number:
         assert is_not_finite(text)
-
-
-# -- gaps ----------------------------------------------------------------------------------------------------
 
 
 def test_rows_without_a_target_are_left_out_with_their_words(tmp_path):

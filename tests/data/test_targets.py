@@ -29,29 +29,23 @@ def thinning(values):
     return [value for i, value in enumerate(values) for _ in range(1 + 100 // (1 + i))]
 
 
-# ---------------------------------------------------------------- whole numbers
-
-
-@pytest.mark.parametrize(
-    "targets, task",
-    [
-        (repeated(3, 4, 5, 6, 7, 8), "multiclass"),  # grades of a jury
-        (repeated(1, 2, 3, 5, 6, 7), "multiclass"),  # a class is missing
-        (repeated(0, 2, 4), "multiclass"), (repeated(-1, 0, 1), "multiclass"),
-        (repeated(2, 3, 4, 6, 7, 8, 9, 10, 12, 13, 14), "multiclass"),
-        (thinning(range(3)), "multiclass"), (thinning(range(10)), "multiclass"),
-        (repeated(*range(26), rows=100), "multiclass"),  # many labels, but of many rows each
-        (repeated(25, 26, 27, 28, 29), "regression"),  # ages
-        (repeated(1999, 2000, 2001, 2002), "regression"), (repeated(*range(1990, 2010)), "regression"),
-        (repeated(9, 12, 16, 20), "regression"),  # years at school
-        (repeated(0, 5, 10, 20), "regression"),  # doses
-        (repeated(-14, -11, -10, -9), "regression"), (repeated(0, 1, 2, 1971), "regression"),
-        (repeated(*range(0, 60, 4)), "regression"), (thinning([0.5, 1.5, 2]), "regression"),
-        (thinning(range(28)), "regression"), (thinning(range(100)), "regression"),
-        (repeated(5, 70), "binary"), (repeated(1999, 2000), "binary"), (repeated(0.5, 2), "binary"),
-        (thinning([1, 2]), "binary"),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize("targets, task", [
+    (repeated(3, 4, 5, 6, 7, 8), "multiclass"),  # grades of a jury
+    (repeated(1, 2, 3, 5, 6, 7), "multiclass"),  # a class is missing
+    (repeated(0, 2, 4), "multiclass"), (repeated(-1, 0, 1), "multiclass"),
+    (repeated(2, 3, 4, 6, 7, 8, 9, 10, 12, 13, 14), "multiclass"),
+    (thinning(range(3)), "multiclass"), (thinning(range(10)), "multiclass"),
+    (repeated(*range(26), rows=100), "multiclass"),  # many labels, but of many rows each
+    (repeated(25, 26, 27, 28, 29), "regression"),  # ages
+    (repeated(1999, 2000, 2001, 2002), "regression"), (repeated(*range(1990, 2010)), "regression"),
+    (repeated(9, 12, 16, 20), "regression"),  # years at school
+    (repeated(0, 5, 10, 20), "regression"),  # doses
+    (repeated(-14, -11, -10, -9), "regression"), (repeated(0, 1, 2, 1971), "regression"),
+    (repeated(*range(0, 60, 4)), "regression"), (thinning([0.5, 1.5, 2]), "regression"),
+    (thinning(range(28)), "regression"), (thinning(range(100)), "regression"),
+    (repeated(5, 70), "binary"), (repeated(1999, 2000), "binary"), (repeated(0.5, 2), "binary"),
+    (thinning([1, 2]), "binary"),
+])  # fmt: skip
 def test_labels_count_from_zero_or_one(tmp_path, targets, task):
     ds, values = nn.load(table(tmp_path / "a.csv", targets)), {*targets}
     assert ds.task == task
@@ -59,17 +53,11 @@ def test_labels_count_from_zero_or_one(tmp_path, targets, task):
     assert bool(ds.remarks) == doubt and (not doubt or "--task" in ds.remarks[0])
 
 
-# ---------------------------------------------------------------- the positive class
-
-
-@pytest.mark.parametrize(
-    "common, rare, positive",
-    [
-        ("negative", "Sick", "Sick"), ("Sick", "negative", "negative"), ("a", "b", "b"), ("b", "a", "a"),
-        ("yes", "no", "yes"), ("n", "Y", "Y"), ("TRUE", "FALSE", "TRUE"),
-        ("1", "0", "1"), ("1", "-1", "1"), ("2", "1", "1"), ("1", "2", "2"), ("4", "2", "2"),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize("common, rare, positive", [
+    ("negative", "Sick", "Sick"), ("Sick", "negative", "negative"), ("a", "b", "b"), ("b", "a", "a"),
+    ("yes", "no", "yes"), ("n", "Y", "Y"), ("TRUE", "FALSE", "TRUE"),
+    ("1", "0", "1"), ("1", "-1", "1"), ("2", "1", "1"), ("1", "2", "2"), ("4", "2", "2"),
+])  # fmt: skip
 def test_the_positive_class_is_yes_or_one_or_the_rarer(tmp_path, monkeypatch, common, rare, positive):
     monkeypatch.chdir(tmp_path)
     path = table(tmp_path / "t.csv", [rare, common, common] * 10)
@@ -101,20 +89,14 @@ def test_a_network_with_an_output_for_each_number_takes_them_as_classes(tmp_path
     assert nn.load(path, outputs=3).classes == ["5", "10", "15"] and nn.load(path, outputs=1).task == "regression"
 
 
-# ---------------------------------------------------------------- words and numbers
-
-
-@pytest.mark.parametrize(
-    "words, told",
-    [
-        (["x", "y", "z"] * 5 + ["1"], 'row 17, column t: found "1", expected text as in the other rows'),
-        (repeated("0", "1", "2", "3+"), 'row 5, column t: found "3+", expected a number; correct it, or add --task'),
-        (repeated("alpha", "beta", "1"), 'found "1", expected text as in the other rows; correct it, or add --task'),
-        (["0", "1"] * 20 + ["."] * 10, "or --missing . if that is a gap"),
-        ([*range(18, 90), *["90+"] * 9], "or --missing 90+ if that is a gap"),
-        ([*range(9)] * 4 + ["two words", "?!"], "or --missing 'two words,?!' if that is a gap"),
-    ],
-)
+@pytest.mark.parametrize("words, told", [
+    (["x", "y", "z"] * 5 + ["1"], 'row 17, column t: found "1", expected text as in the other rows'),
+    (repeated("0", "1", "2", "3+"), 'row 5, column t: found "3+", expected a number; correct it, or add --task'),
+    (repeated("alpha", "beta", "1"), 'found "1", expected text as in the other rows; correct it, or add --task'),
+    (["0", "1"] * 20 + ["."] * 10, "or --missing . if that is a gap"),
+    ([*range(18, 90), *["90+"] * 9], "or --missing 90+ if that is a gap"),
+    ([*range(9)] * 4 + ["two words", "?!"], "or --missing 'two words,?!' if that is a gap"),
+])  # fmt: skip
 def test_a_stray_among_numbers_or_texts_is_told_with_its_cures(tmp_path, words, told):
     path = table(tmp_path / "a.csv", words)
     message = failure(path)
@@ -155,9 +137,6 @@ def test_numbers_and_texts_are_classes_in_every_format_if_a_person_says_so(tmp_p
         assert ds.classes == ["1", "1.5", "alpha", "beta"] and [ds.classes[y] for y in ds.y] == words
 
 
-# ---------------------------------------------------------------- names, dates, many classes
-
-
 def test_names_of_the_rows_are_no_classes(tmp_path):
     path = table(tmp_path / "a.csv", [f"n{i}" for i in range(30)] + ["n1", "n2"])
     assert "30 different texts in 32 rows, expected class names, which come again; choose" in failure(path)
@@ -176,9 +155,6 @@ def test_more_than_a_hundred_names_of_many_rows_are_classes(tmp_path):
     names = [f"town {i}" for i in range(150)]
     assert len(nn.load(table(tmp_path / "a.csv", repeated(*names, rows=10))).classes) == 150
     assert "150 different texts" in failure(table(tmp_path / "a.csv", repeated(*names, rows=9)))
-
-
-# ---------------------------------------------------------------- numbers as people write them
 
 
 ONE = ("--layers", "auto,4,1", "--epochs", 2, "--holdout", 0)
@@ -220,9 +196,6 @@ def test_a_word_of_another_unit_than_the_other_targets_is_refused(tmp_path):
     for mode in ("--test", "--predict"):
         refused = run(mode, "--model", tmp_path / "a.bin", "--dataset", new)
         assert refused.code == 65 and 'b.csv, row 3, column t: found "1.2 kg", expected a number' in refused.err
-
-
-# ---------------------------------------------------------------- columns that give the target away
 
 
 @pytest.mark.parametrize("name, flag", [("a, b", "'\"a, b\"'"), ("net pay", "'net pay'"), ("", "1")])

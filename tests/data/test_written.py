@@ -20,23 +20,20 @@ def way_of_dates(words, rows=None):
     return kinds.way_of_dates(dict(zip(words, rows or [1] * len(words), strict=True)))
 
 
-@pytest.mark.parametrize(
-    "words, values",
-    [
-        (["$1,234.50", "$3.00", "-$5"], [1234.5, 3, -5]),
-        (["12%", "3.5 %", "0%"], [12, 3.5, 0]),
-        (["1,234", "56", "7,000,000"], [1234, 56, 7e6]),
-        (["1.234,50 €", "2,5 €", "3 €"], [1234.5, 2.5, 3]),
-        (["90.1 kg", "3 kg", "+4 kg"], [90.1, 3, 4]),
-        (["10,000+", "5+", "1+"], [10000, 5, 1]),
-        (["0", "$4.99", "$1"], [0, 4.99, 1]),
-        (["2K", "3.5K", "4K"], [2, 3.5, 4]),
-        (["1 234 567", "12", "-3 000.5"], [1234567, 12, -3000.5]),
-        (["$1,234", "$2", "$3.5"], [1234, 2, 3.5]),
-        (["12 000", "9.5", "5"], [12000, 9.5, 5]),
-        (["1 234,5 €", "1\u00a0000 €", "2\u202f500,25\u00a0€"], [1234.5, 1000, 2500.25]),
-    ],
-)
+@pytest.mark.parametrize("words, values", [
+    (["$1,234.50", "$3.00", "-$5"], [1234.5, 3, -5]),
+    (["12%", "3.5 %", "0%"], [12, 3.5, 0]),
+    (["1,234", "56", "7,000,000"], [1234, 56, 7e6]),
+    (["1.234,50 €", "2,5 €", "3 €"], [1234.5, 2.5, 3]),
+    (["90.1 kg", "3 kg", "+4 kg"], [90.1, 3, 4]),
+    (["10,000+", "5+", "1+"], [10000, 5, 1]),
+    (["0", "$4.99", "$1"], [0, 4.99, 1]),
+    (["2K", "3.5K", "4K"], [2, 3.5, 4]),
+    (["1 234 567", "12", "-3 000.5"], [1234567, 12, -3000.5]),
+    (["$1,234", "$2", "$3.5"], [1234, 2, 3.5]),
+    (["12 000", "9.5", "5"], [12000, 9.5, 5]),
+    (["1 234,5 €", "1\u00a0000 €", "2\u202f500,25\u00a0€"], [1234.5, 1000, 2500.25]),
+])  # fmt: skip
 def test_numbers_in_words(words, values):
     assert list(map(way_of_numbers(words).value_of, words)) == values
 
@@ -67,14 +64,11 @@ def test_one_in_twenty_may_be_written_in_another_way():
     assert way_of_numbers(["$1", "$2", "$3", "5 kg"], [30, 30, 34, 6]) is None
 
 
-@pytest.mark.parametrize(
-    "words",
-    [
-        ["A11", "A12", "A13"], ["0-9", "10-19", "20-29"], ["1.2.3", "2.3.4", "1.0.0"], ["12%", "3.5", "1%"],
-        ["$5", "5 €", "$7"], ["1.5", "2.5", "3.5"], ["12:30", "12:40", "25:00"], ["1,23,4", "1", "2"], ["5%", "6%"],
-        ["3M", "4 Men", "5"], ["12 34", "56 78", "90 12"], ["012 345", "123 456", "234 567"],
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize("words", [
+    ["A11", "A12", "A13"], ["0-9", "10-19", "20-29"], ["1.2.3", "2.3.4", "1.0.0"], ["12%", "3.5", "1%"],
+    ["$5", "5 €", "$7"], ["1.5", "2.5", "3.5"], ["12:30", "12:40", "25:00"], ["1,23,4", "1", "2"], ["5%", "6%"],
+    ["3M", "4 Men", "5"], ["12 34", "56 78", "90 12"], ["012 345", "123 456", "234 567"],
+])  # fmt: skip
 def test_other_words_are_no_numbers(words):
     assert way_of_numbers(words) is None and way_of_dates(words) is None
 
@@ -251,15 +245,12 @@ def test_a_model_of_written_dates_reads_dates_of_typed_columns_and_iso_dates(fol
         np.testing.assert_array_equal(net.predict(frame.assign(day=other)), own)
 
 
-@pytest.mark.parametrize(
-    "learned, form, expected",
-    [
-        ("%Y%m%d", "%d/%m/%Y", "yearmonthday"),
-        ("%d.%m.%Y", "%Y%m%d", "day.month.year"),
-        ("%d %b %Y", "%m/%d/%Y", "day month year"),
-        ("%I:%M:%S %p", "%Y-%m-%d", "hour:minute"),
-    ],
-)
+@pytest.mark.parametrize("learned, form, expected", [
+    ("%Y%m%d", "%d/%m/%Y", "yearmonthday"),
+    ("%d.%m.%Y", "%Y%m%d", "day.month.year"),
+    ("%d %b %Y", "%m/%d/%Y", "day month year"),
+    ("%I:%M:%S %p", "%Y-%m-%d", "hour:minute"),
+])  # fmt: skip
 def test_a_column_of_dates_that_are_all_written_in_another_way_is_refused(folder, learned, form, expected):
     columns = trained_on_days(folder, learned)
     columns["day"] = ["", "soon", *days(form)[2:]]

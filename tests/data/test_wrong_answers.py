@@ -60,9 +60,6 @@ def trained(dataset: str, *flags) -> None:
     succeed("--train", "--dataset", dataset, "--model", "m.bin", *QUICK, *flags)
 
 
-# ---------------------------------------------------------------- a target has a name
-
-
 @pytest.fixture(params=list(TARGETS))
 def learned(request, folder) -> str:
     """Each task; the current folder has a model of it, that was trained on train.csv."""
@@ -215,8 +212,6 @@ def test_arrays_with_their_targets_need_no_names(folder):
     assert predicted("new.npz")[0] == ["row", "predicted y"]
     assert run("--test", "--model", "m.bin", "--dataset", "new.npz").code == 65
 
-
-# ---------------------------------------------------------------- two columns of one name
 
 LAYOUTS = ["nbt", "tbn", "ntb", "tnb"]  # t is the target, decided by b; n is noise, and called as the target is
 ELSEWHERE = {"nbt": "btn", "tbn": "bnt", "ntb": "nbt", "tnb": "tbn"}  # a layout with other names from left to right

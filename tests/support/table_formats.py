@@ -1,5 +1,7 @@
 """A table in files of all formats, for the tests of reading them."""
 
+import contextlib
+import io
 import json
 import sqlite3
 
@@ -51,23 +53,15 @@ def written(frame, folder) -> dict:
     write_database(frame, folder / "a.db")
     tables = {name: opened(folder / f"a.{name}") for name in ("parquet", "feather", "orc", "jsonl", "db")}
     frames = {"pandas": frame, "pyarrow": table, "columns": frame.to_dict("list"), "rows": rows, "texts": texts(frame)}
-    if polars := sys_polars():
+    with contextlib.suppress(ImportError):
+        import polars
+
         frames["polars"] = polars.from_arrow(table)
     return tables | {name: open_frame(data) for name, data in frames.items()}
 
 
-def sys_polars():
-    try:
-        import polars
-    except ImportError:
-        return None
-    return polars
-
-
 def texts(frame):
     """A frame of the texts that the table has as a CSV file."""
-    import io
-
     return pd.read_csv(io.StringIO(frame.to_csv(index=False)), dtype=str, keep_default_na=False)
 
 
@@ -81,6 +75,26 @@ def write_database(frame, path, name="t"):
     connection.executemany(f'INSERT INTO "{name}" VALUES ({", ".join("?" * len(frame.columns))})', rows)
     connection.commit()
     connection.close()
+
+
+def everything(count: int = 300):
+    """A data frame with columns of each kind, most with gaps, and one of each reason to be left out."""
+    random = np.random.default_rng(11)
+    amount, some = random.normal(size=count).round(3), lambda values: np.where(random.random(count) < 0.1, None, values)
+    words = {name: random.choice(list(name), count) for name in ("abc", "uvwxyz")}
+    days = np.datetime64("2020-01-01", "s") + random.integers(0, 900, count).astype("timedelta64[D]")
+    return pd.DataFrame({
+        "amount": amount, "gappy": some(random.normal(size=count).round(2) + 0.125).astype(float),
+        "count": random.integers(0, 9, count), "land": some(words["abc"]), "town": random.zipf(1.3, count) % 90,
+        "street": [f"{a}{b}" for a, b in zip(words["uvwxyz"], random.integers(0, 9, count), strict=True)],
+        "member": random.choice(["yes", "no"], count), "flag": random.random(count) < 0.5, "day": days,
+        "price": [f"${n:,}.00" for n in random.integers(1, 9999, count)], "weight": random.integers(1, 3, count),
+        "id": random.permutation(count), "name": [f"n{i}" for i in range(count)], "planet": "earth",
+        "shop_id": random.integers(100, 120, count), "zip": some(random.integers(10, 15, count)).astype(float),
+        "written": [f"{n}.50" for n in random.integers(0, 99, count)], "when": days[::-1].astype(str),
+        "odd": [*["7", "8.5"] * (count // 2 - 1), "n.a.", "9"], "nothing": [None] * count,
+        "rich": some(np.where(amount > 0, "rich", "poor")),
+    })  # fmt: skip
 
 
 def plain(value):
