@@ -12,7 +12,7 @@ import nn
 from nn.data import kinds, written
 from nn.data.column import Column, Odd
 from nn.data.dataset import Choices
-from nn.data.encoding import ENCODERS, CategoryEncoder, Encoding, NumberEncoder, NumberStatistics, TextStatistics
+from nn.data.encoding import CategoryEncoder, Encoding, NumberEncoder, NumberStatistics, TextStatistics
 from nn.data.kinds import Kind, in_a_list, kind_of, parse_choices, reason_to_leave_out, split_names
 from nn.data.loading import canonical
 from nn.data.written import Order, WrittenDates, WrittenNumbers
@@ -20,11 +20,6 @@ from nn.data.written import Order, WrittenDates, WrittenNumbers
 
 def kind(*words: str | None, choice: Kind | None = None) -> Kind:
     return kind_of(texts(*words), choice, "column day", "day")
-
-
-def test_columns_of_numbers_and_dates_are_that():
-    for reads in ("number", "date"):
-        assert kind_of(Column(reads, np.zeros(3)), None, "column a") == Kind(reads)
 
 
 @pytest.mark.parametrize("words, expected", [
@@ -39,25 +34,27 @@ def test_what_texts_are(words, expected):
     assert kind(*words) == expected
 
 
-def test_a_person_may_say_what_texts_are():
-    assert kind("5%", "6%", choice=Kind("number")) == Kind.of(WrittenNumbers("1,234.5", "", "%"))
-    assert kind("$1", "$2", "$3", choice=Kind("category")) == Kind("category")
-    assert kind("yes", "no", choice=Kind("category")) == Kind("category")
-    assert kind("1", "2.0", "1e0", choice=Kind("category")) == Kind("category", decimals=True)
-    assert kind("1", "x", choice=Kind("number")) == Kind("number")
-    assert kind("20150314", "20150301", choice=Kind("date")) == Kind.of(WrittenDates("yearmonthday"))
-    assert kind("2015-03-14", "2015-03-01", choice=Kind("date")) == Kind("date")
-    assert kind("01.2019", choice=Kind.of(WrittenDates("%m.%Y"))) == Kind.of(WrittenDates("%m.%Y"))
-    low = Kind.of(Order(["low", "high"]))
-    assert kind("low", "x", choice=low) == Kind.of(Order(["low", "high"]))
+@pytest.mark.parametrize("words, choice, expected", [
+    (["5%", "6%"], Kind("number"), Kind.of(WrittenNumbers("1,234.5", "", "%"))),
+    (["1", "2.0", "1e0"], Kind("category"), Kind("category", decimals=True)),
+    (["20150314", "20150301"], Kind("date"), Kind.of(WrittenDates("yearmonthday"))),
+    *((words, choice, choice) for words, choice in (
+        (["1", "x"], Kind("number")), (["$1", "$2", "$3"], Kind("category")), (["yes", "no"], Kind("category")),
+        (["2015-03-14", "2015-03-01"], Kind("date")), (["01.2019"], Kind.of(WrittenDates("%m.%Y"))),
+        (["low", "x"], Kind.of(Order(["low", "high"]))),
+    )),
+])  # fmt: skip
+def test_a_person_may_say_what_texts_are(words, choice, expected):
+    assert kind(*words, choice=choice) == expected
 
 
-def test_a_column_of_which_a_person_says_what_it_is_not_has_odd_words_alone():
-    """One place above refuses it, with the row."""
-    for said in ("number", "date"):
+def test_columns_of_numbers_and_dates_are_that_and_texts_that_are_called_so_have_odd_words_alone():
+    """One place above refuses these, with the row."""
+    for reads in ("number", "date"):
+        assert kind_of(Column(reads, np.zeros(3)), None, "column a") == Kind(reads)
         column = texts("red", "blue", "red")
-        found = kind_of(column, Kind(said), "column a")
-        assert found == Kind(said) and canonical(column, found).odd == {"red": Odd(2, 0), "blue": Odd(1, 1)}
+        found = kind_of(column, Kind(reads), "column a")
+        assert found == Kind(reads) and canonical(column, found).odd == {"red": Odd(2, 0), "blue": Odd(1, 1)}
 
 
 def test_day_or_month_first_is_asked_for_with_cures_that_a_shell_takes():
@@ -72,10 +69,8 @@ def test_any_name_can_stand_in_a_list(name):
 
 
 def test_choices_are_read():
-    found = parse_choices(
-        Choices("a,2", "b", "c,day=%d.%m.%Y %H:%M,e=%d/%m/%Y", '"size, cm=S < M < L",f=1<2'), names=["a=b, c"]
-    )
-    assert found == [
+    choices = Choices("a,2", "b", "c,day=%d.%m.%Y %H:%M,e=%d/%m/%Y", '"size, cm=S < M < L",f=1<2')
+    assert parse_choices(choices, names=["a=b, c"]) == [
         ("categories", "a", Kind("category")), ("categories", "2", Kind("category")), ("numbers", "b", Kind("number")),
         ("dates", "c", Kind("date")), ("dates", "day", Kind.of(WrittenDates("%d.%m.%Y %H:%M"))),
         ("dates", "e", Kind.of(WrittenDates("day/month/year"))),
@@ -85,16 +80,13 @@ def test_choices_are_read():
     assert parse_choices(Choices(dates="a=b, c"), names=["a=b, c"]) == [("dates", "a=b, c", Kind("date"))]
 
 
-@pytest.mark.parametrize("word", ["size", "size=S", "size=S<", "size=S<<M", "=S<M", "size=S<M<S", ""])
-def test_an_order_has_two_different_words_or_more(word):
-    with pytest.raises(nn.UsageError, match="--ordered"):
-        parse_choices(Choices(ordered=word or "="))
-
-
-@pytest.mark.parametrize("form", ["%d.%m.%Q", "%d.%d", "day", "%", "", "%a" * 60, "%b %B"])
-def test_a_format_that_cannot_be_is_refused(form):
-    with pytest.raises(nn.UsageError, match="--dates"):
-        parse_choices(Choices(dates=f"day={form}"))
+@pytest.mark.parametrize("flag, word", [
+    *(("ordered", word) for word in ("size", "size=S", "size=S<", "size=S<<M", "=S<M", "size=S<M<S", "=")),
+    *(("dates", f"day={form}") for form in ("%d.%m.%Q", "%d.%d", "day", "%", "", "%a" * 60, "%b %B")),
+])  # fmt: skip
+def test_an_order_has_two_different_words_or_more_and_a_format_that_cannot_be_is_refused(flag, word):
+    with pytest.raises(nn.UsageError, match=f"--{flag}"):
+        parse_choices(Choices(**{flag: word}))
 
 
 @pytest.mark.parametrize("form, word, iso", [
@@ -135,15 +127,13 @@ def ordered(*words: str | None, order=("low", "mid", "high")) -> NumberEncoder:
     return NumberEncoder.fit(NumberStatistics(kind.written.values_of(column.words)[column.values]), kind)
 
 
-def test_ordered_words_become_scaled_ranks():
+def test_ordered_words_become_scaled_ranks_and_other_words_gaps():
     encoder = ordered("low", "high", "mid", "mid")
     (values,) = encoder.encode(texts("low", "high", "mid", "mid"))
     assert values.mean() == 0 and values.std() == pytest.approx(1) and values[0] < values[2] == values[3] < values[1]
-    assert [column.kind for column in encoder.inputs()] == ["number"]
-    assert encoder.summary() == "low < mid < high"
-
-
-def test_another_word_among_ordered_ones_is_a_gap():
+    assert [column.kind for column in encoder.inputs()] == ["number"] and encoder.summary() == "low < mid < high"
+    encoding = Encoding((encoder,), ["size"], (0,))
+    assert Encoding.from_dict(encoding.to_dict(), ["size"]) == encoding
     encoder = ordered("low", "high", "other", None)
     assert [column.kind for column in encoder.inputs()] == ["gap"] and encoder.unknown_share == 0.5
     assert np.isnan(encoder.encode(texts("new", None))[0]).all()
@@ -152,21 +142,13 @@ def test_another_word_among_ordered_ones_is_a_gap():
 def test_ordered_numbers_are_the_same_however_a_format_writes_them():
     encoder = ordered("1", "2", "3", order=("1", "2.0", "3"))
     one, other = (encoder.encode(texts(*words))[0] for words in (["1.0", "2", "3"], ["1", "2.0", "3e0"]))
-    assert (one == other).all()
-    assert encoder.unknown(texts("1.0", "2", "x")) == pytest.approx(1 / 3)
-
-
-def test_an_ordered_column_comes_back_from_its_description():
-    encoding = Encoding((ordered("low", "high"),), ["size"], (0,))
-    assert Encoding.from_dict(encoding.to_dict(), ["size"]) == encoding
-    assert ENCODERS["ordered"] == (NumberEncoder, Order)
+    assert (one == other).all() and encoder.unknown(texts("1.0", "2", "x")) == pytest.approx(1 / 3)
 
 
 def test_a_model_of_words_in_a_form_that_went_is_refused_by_its_column():
     dates = {"kind": "written date", "shift": 0.0, "scale": 1.0, "cycles": [], "unknown_share": 0.0}
-    numbers = {"kind": "written number", "shift": 0.0, "scale": 1.0, "median": 0.0}
-    went = [dates | {"way": "year quarter"}, dates | {"way": "%Q"}, numbers | {"way": "1,234.5K", "before": "$"}]
-    for column in went:
+    numbers = {"kind": "written number", "shift": 0.0, "scale": 1.0, "median": 0.0, "before": "$"}
+    for column in (dates | {"way": "year quarter"}, dates | {"way": "%Q"}, numbers | {"way": "1,234.5K"}):
         for names, called in ((["when"], "when"), (None, "3"), ([], "3")):
             with pytest.raises(nn.DataError, match=f'column {called}: values written as "{column["way"]}"'):
                 Encoding.from_dict({"columns": [column], "places": [3]}, names)
@@ -190,9 +172,8 @@ SLOW = {  # texts that are made to be slow for a pattern: of n characters each
     "spaced": lambda n: "1 " * (n // 2) + "x", "letters": lambda n: "x" * n, "unit": lambda n: "1" + "kg " * (n // 3),
     "time": lambda n: "1/1/2019" + " " * n + "5", "fraction": lambda n: "12:00:00." + "1" * n + "x",
     "day": lambda n: "1." * (n // 2) + "2019", "signs": lambda n: "-+$" * (n // 3), 
-    "breaks": lambda n: "1\n" * (n // 2),
-    "month": lambda n: "Jan" + " " * n + "2019", "format": lambda n: "2019" + " \t" * (n // 2) + "x",
-    "decimal": lambda n: "0." + "0" * n + "x",
+    "breaks": lambda n: "1\n" * (n // 2), "month": lambda n: "Jan" + " " * n + "2019",
+    "format": lambda n: "2019" + " \t" * (n // 2) + "x", "decimal": lambda n: "0." + "0" * n + "x",
 }  # fmt: skip
 
 
