@@ -10,10 +10,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from support.effort import examples
-from support.tables import ANY, fields_of, odd_of, read_csv
+from support.tables import ANY, fields_of, odd_of, read_csv, refusal
 
 from nn.data import csv_table
-from nn.data.column import GAPS, MOSTLY, Wanted, number_in
+from nn.data.column import GAPS, MOSTLY, Odd, Wanted, number_in
 from nn.data.csv_head import Head, read_head
 from nn.data.csv_table import CsvReader, CsvSource
 from nn.data.source import read_blocks
@@ -34,9 +34,8 @@ def test_words_dates_ids_and_gaps_have_typed_columns(write):
     number, word, day, name, y = table.columns.values()
     nan = math.nan
     np.testing.assert_array_equal(table.numbers, np.float32([[1], [nan], [nan], [-2.5], [4]]))
-    assert (table.number_places, number.low, number.high) == ([0], -2.5, 4) and np.shares_memory(
-        number.values, table.numbers
-    )
+    assert (table.number_places, number.low, number.high) == ([0], -2.5, 4)
+    assert np.shares_memory(number.values, table.numbers)
     assert word.values.dtype == np.int32 and word.values.tolist() == [0, 1, 0, 2, -1]
     assert word.words == ["red", "blue", 're"d'] and word.is_gap.tolist() == [False] * 4 + [True]
     np.testing.assert_array_equal(day.values, [1709164800, -30, nan, 1709200800, nan])
@@ -63,32 +62,29 @@ def test_odd_words_are_gaps_and_counted_with_their_first_rows(write):
     ('1,"a,,i,1', 'row 3: a field begins with " and no other " ends it'),
 ])  # fmt: skip
 def test_rows_that_are_no_rows_are_refused(write, row, message):
+    path = write(f"{ANY}1,a,,i,1\n{row}\n2,a,,i,0\n")
     for reads in (READS, {}, None):
-        with pytest.raises(DataError) as caught:
-            read_csv(write(f"{ANY}1,a,,i,1\n{row}\n2,a,,i,0\n"), reads=reads)
-        assert message in str(caught.value)
+        assert message in refusal(lambda reads=reads: read_csv(path, reads=reads), DataError)
 
 
-def test_words_for_a_gap_are_those_given(write):
+def test_words_for_a_gap_are_those_given_without_them_an_empty_field_is_odd_or_a_word(write):
     table = read_csv(write("a,b\n-999,na\n-99,NA\n5,\n"), reads=["number", "text"], missing=frozenset({"-999", "na"}))
     np.testing.assert_array_equal(table.columns[0].values, [math.nan, -99, 5])
     assert fields_of(table.columns[1]) == [None, "NA", ""]
     table = read_csv(write("a,b\n\xe9,1\nred,2\n".encode("latin-1")), missing=frozenset({"\xe9"}))
     assert fields_of(table.columns[0]) == [None, "red"]
-
-
-def test_without_words_for_a_gap_an_empty_field_is_odd_or_a_word(write):
     table = read_any(write(ANY + "1,a,2024-01-01,i,1\n,,,NA,NA\n"), missing=frozenset())
-    assert [odd_of(table, place) for place in (0, 2, 4)] == [
-        {"": (1, "row 3")}, {"": (1, "row 3")}, {"NA": (1, "row 3")}
-    ]  # fmt: skip
+    assert [odd_of(table, place) for place in (0, 2, 4)] == [{word: (1, "row 3")} for word in ("", "", "NA")]
     assert fields_of(table.columns[1]) == ["a", ""]
 
 
-def test_columns_that_are_not_wanted_may_hold_anything(write):
+def test_columns_that_are_not_wanted_may_hold_anything_and_so_may_those_of_a_choice(write):
     table = read_csv(write(ANY + "x,a,31.12.2024,i,1\n1,b,,j,0\n"), reads={4: "number"})
     assert [*table.columns] == [4] and table.numbers.tolist() == [[1], [0]]
     assert read_csv(write(ANY + "1,a,,i,1\n"), reads={}).numbers.shape == (1, 0)
+    table = read_csv(write("a,b,c\n" + "x,x,1\n" * 9 + "1,2024-01-01,2\n"), reads=["number", "date", "text"])
+    assert [column.reads for column in table.columns.values()] == ["number", "date", "text"]
+    assert table.columns[2].words == ["1", "2"] and odd_of(table, 1) == {"x": (9, "row 2")}
 
 
 def test_rows_of_several_files_follow_each_other_and_are_named_by_their_file(write):
@@ -124,17 +120,8 @@ def test_a_column_is_what_most_of_its_fields_are(write, fields, reads):
     if reads == "text":
         assert fields_of(column) == [None if field in GAPS else field for field in fields]
     else:
-        assert (
-            sum(odd.rows for odd in column.odd.values())
-            == fields.count("x")
-            == np.isnan(column.values).sum() - (fields.count("NA"))
-        )
-
-
-def test_a_choice_holds_whatever_the_fields_are(write):
-    table = read_csv(write("a,b,c\n" + "x,x,1\n" * 9 + "1,2024-01-01,2\n"), reads=["number", "date", "text"])
-    assert [column.reads for column in table.columns.values()] == ["number", "date", "text"]
-    assert table.columns[2].words == ["1", "2"] and odd_of(table, 1) == {"x": (9, "row 2")}
+        gaps = np.isnan(column.values).sum() - fields.count("NA")
+        assert sum(odd.rows for odd in column.odd.values()) == fields.count("x") == gaps
 
 
 @pytest.mark.parametrize("first, later, dtype", [
@@ -149,13 +136,12 @@ def test_all_numbers_are_double_where_float32_would_blur_one_column_of_all_rows(
     assert table.numbers.dtype == dtype == table.columns[0].values.dtype and table.number_places == [0, 1]
     expected = np.array([math.nan if isinstance(field, str) else field for field in fields])
     np.testing.assert_array_equal(table.columns[0].values, expected.astype(dtype))
-    np.testing.assert_array_equal(
-        table.columns[1].values, np.array([float(f"{i}.1") for i in range(len(fields))], dtype)
-    )
+    decimals = np.array([float(f"{i}.1") for i in range(len(fields))], dtype)
+    np.testing.assert_array_equal(table.columns[1].values, decimals)
+
+
+def test_a_number_too_large_for_float32_shows_in_its_bounds_and_an_exact_one_stands_apart(write):
     assert read_csv(write("a\n1.7e9\n1700000001\n"), exact=frozenset({0})).numbers.shape == (2, 0)
-
-
-def test_a_number_too_large_for_float32_shows_in_its_bounds(write):
     column = read_csv(write("a,b\n1,1\n1e39,2\n")).columns[0]
     assert column.high == 1e39 and column.values.tolist() == [1, math.inf] and not column.odd
 
@@ -171,24 +157,18 @@ def test_words_grow_from_block_to_block(write, size):
     columns = reader.taken().columns
     assert columns[1].words == [*expected] and columns[1].values.tolist() == [expected[word] for word in words]
     assert fields_of(columns[3]) == [f"id{i}" for i in range(5000)]
-    assert {word: (odd.rows, odd.first) for word, odd in columns[0].odd.items()} == {
-        word: (words.count(word), words.index(word)) for word in expected
-    }
+    assert columns[0].odd == {word: Odd(words.count(word), words.index(word)) for word in expected}
 
 
-def test_too_many_different_words_are_refused(write, monkeypatch):
+def test_too_many_different_words_are_refused_and_of_very_many_odd_ones_the_first_are_told_apart(write, monkeypatch):
     monkeypatch.setattr(csv_table, "MAX_WORDS", 1000)
     assert len(read_any(write(ANY + "".join(f"1,w{i % 1000},,i,0\n" for i in range(3000)))).columns[1].words) == 1000
     with pytest.raises(DataError, match="row 1002, column word: found one text more, expected not more than"):
         read_any(write(ANY + "".join(f"1,w{i},,i,0\n" for i in range(1001))))
-
-
-def test_of_very_many_odd_words_the_first_are_told_apart(write, monkeypatch):
     monkeypatch.setattr(csv_table, "MOST_ODD", 3)
     table = read_any(write(ANY + "".join(f'"w""{i % 9}",a,,i,0\n' for i in range(90))))
-    assert odd_of(table, 0) == {
-        'w"0': (10, "row 2"), 'w"1': (10, "row 3"), 'w"2': (10, "row 4"), "...": (60, "row 5")
-    }  # fmt: skip
+    told = {'w"0': (10, "row 2"), 'w"1': (10, "row 3"), 'w"2': (10, "row 4"), "...": (60, "row 5")}
+    assert odd_of(table, 0) == told
 
 
 def read_texts(path, names, separator, block, reads, missing):
@@ -219,14 +199,12 @@ def test_what_pythons_writer_writes_reads_as_it_was(tmp_path_factory, rows, sepa
         texts = [row[place] for row in expected]
         values = [None if text in GAPS else number_in(text) for text in texts]
         with np.errstate(over="ignore"):
-            numbers = np.array([math.nan if v is None else v for v in values], np.float64 if place == 1 else np.float32)
+            numbers = np.array(values, np.float64).astype(np.float64 if place == 1 else np.float32)
         np.testing.assert_array_equal(column.values, numbers)
         if known := [value for value in values if value is not None]:
             assert (column.low, column.high) == (min(known), max(known))
         odd = [text for text, value in zip(texts, values, strict=True) if value is None and text not in GAPS]
-        assert {word: (found.rows, found.first) for word, found in column.odd.items()} == {
-            word: (odd.count(word), texts.index(word)) for word in odd
-        }
+        assert column.odd == {word: Odd(odd.count(word), texts.index(word)) for word in odd}
 
 
 QUOTED = st.text("ab1 \t\n,", min_size=1, max_size=9).filter(str.strip).map('"{}"'.format)
