@@ -10,7 +10,20 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from support.table_formats import everything, fields, opened, orc, pa, parquet, pd, read, texts, write_database, written
+from support.table_formats import (
+    assert_same,
+    everything,
+    fields,
+    opened,
+    orc,
+    pa,
+    parquet,
+    pd,
+    read,
+    texts,
+    write_database,
+    written,
+)
 from support.tables import refusal as failure
 from support.tables import seconds_of
 
@@ -22,14 +35,6 @@ from nn.data.frames import open_frame
 from nn.data.source import Source, are_there, data_files
 
 INF = float("inf")
-
-
-def assert_same(table, expected, form):
-    np.testing.assert_array_equal(table.numbers, expected.numbers, form)
-    for place, known in expected.columns.items():
-        column = table.columns[place]
-        assert (fields(column), column.odd) == (fields(known), known.odd), (form, place)
-        assert (column.low, column.high) == (known.low, known.high), (form, place)
 
 
 def test_every_format_and_frame_gives_the_same_columns_by_choice_too_and_where_memory_is_short(tmp_path, monkeypatch):

@@ -9,27 +9,22 @@ import pytest
 from hypothesis import Phase, given
 from hypothesis import strategies as st
 from support.effort import examples
-from support.table_formats import fields, opened, read, written
+from support.table_formats import assert_same, feather, fields, opened, pa, parquet, pd, read, written
+from support.tables import c_number
 
 import nn
-from nn.core import extension
 from nn.data.column import GAPS, date_in, is_not_finite, number_in
 from nn.data.csv_table import CsvSource
 from nn.data.frames import open_frame
 
-pa = pytest.importorskip("pyarrow")
-pd = pytest.importorskip("pandas")
-feather, parquet = pytest.importorskip("pyarrow.feather"), pytest.importorskip("pyarrow.parquet")
-
-ffi, lib = extension("seq")
 DRAWN = [Phase.explicit, Phase.reuse, Phase.generate]  # a failure is shown as it is: files take too long to shrink it
 
 
 BASE = datetime.datetime(2020, 2, 28, 23, 59, 58)
 MIXED = {
     "count": st.integers(-(1 << 53), 1 << 53),
-    "size": st.floats(-1e30, 1e30),
-    "gappy": st.none() | st.floats(-1e3, 1e3),
+    "size": st.floats(-1e30, 1e30).filter(lambda size: size != 12),  # a CSV file has 12.0, which is not the word 12
+    "gappy": st.none() | st.floats(-1e3, 1e3).filter(lambda size: size != 12),
     "text": st.sampled_from(["red", " blue", "?", "NA", "", "a,b", 'a"b', "12", "-0.5e3", "yes", "2020-01-02", "inf"]),
     "free": st.text(string.ascii_letters + "äß .;'", max_size=4),
     "truth": st.booleans(),
@@ -40,34 +35,26 @@ MIXED = {
 ROWS = st.lists(st.fixed_dictionaries(MIXED), min_size=2, max_size=40)
 
 
-def frame_of(rows):
-    frame = pd.DataFrame(rows, columns=list(MIXED))
-    return frame.astype({"gappy": "float64", "date": "datetime64[us]"})
-
-
 @examples(20, deadline=None, phases=DRAWN)
 @given(rows=ROWS, kind=st.sampled_from([None, "text", "number"]), missing=st.sampled_from([GAPS, GAPS | {"12", "yes"}]))
 def test_a_table_is_read_the_same_from_every_format(rows, kind, missing, tmp_path_factory):
     """Columns of other types than numbers and texts as they are: CSV alone has other words than yes for a truth."""
-    frame, folder = frame_of(rows), tmp_path_factory.mktemp("formats")
+    frame = pd.DataFrame(rows, columns=list(MIXED)).astype({"gappy": "float64", "date": "datetime64[us]"})
+    folder = tmp_path_factory.mktemp("formats")
     tables = written(frame, folder)
-    csv = CsvSource([str(folder / "a.csv")], "a.csv")
     wanted = {place: kind if name in ("text", "free", "answer", "y") else None for place, name in enumerate(MIXED)}
-    expected = read(csv, wanted, missing=missing)
+    expected = read(CsvSource([str(folder / "a.csv")], "a.csv"), wanted, missing=missing)
     for form, source in tables.items():
         table = read(source, wanted, missing=missing)
         assert table.numbers.dtype == expected.numbers.dtype, form
-        for place, name in enumerate(MIXED):
-            one, other = table.columns[place], expected.columns[place]
-            assert (one.reads, fields(one), one.words) == (other.reads, fields(other), other.words), (form, name)
-            assert (one.odd, one.low, one.high) == (other.odd, other.low, other.high), (form, name)
+        assert_same(table, expected, form)
 
 
 TIMES = [datetime.datetime(2020, 1, 2, 3, 4, 5, 250000), None, datetime.datetime(1969, 12, 31)]
 ARROW_COLUMNS = {  # column -> its fields as text, None for a null
     "int8": (pa.array([1, None, -3], pa.int8()), ["1", None, "-3"]),
     "uint64": (pa.array([1, None, 1 << 63], pa.uint64()), ["1", None, str(1 << 63)]),
-    "half": (pa.array(np.array([0.1, np.nan, 2], np.float16)), ["0.1", "nan", "2"]),
+    "half": (pa.array(np.array([0.1, np.nan, 2], np.float16)), ["0.1", None, "2"]),
     "float": (pa.array([0.1, None, 1e30], pa.float32()), ["0.1", None, "1e+30"]),
     "whole": (pa.array([1.0, None, 1e16]), ["1", None, "1e+16"]),
     "decimal": (pa.array([decimal.Decimal("1.50"), None, decimal.Decimal("-2.25")]), ["1.50", None, "-2.25"]),
@@ -86,7 +73,6 @@ ARROW_COLUMNS = {  # column -> its fields as text, None for a null
 @pytest.mark.parametrize("kind", ARROW_COLUMNS)
 def test_columns_of_arrow_are_read_as_their_text(kind, tmp_path):
     column, texts = ARROW_COLUMNS[kind]
-    texts = [None if text == "nan" else text for text in texts]
     table = pa.table({"a": column, "y": [1.0, 2.0, 3.0]})
     feather.write_feather(table, tmp_path / "a.feather")
     opened_as = [open_frame(table), opened(tmp_path / "a.feather", "Arrow")]
@@ -96,7 +82,7 @@ def test_columns_of_arrow_are_read_as_their_text(kind, tmp_path):
     for source in opened_as:
         assert fields(read(source, {0: "text"}).columns[0]) == texts
         ids = fields(read(source, {0: "text"}, raw=frozenset({0})).columns[0])
-        assert [text or "" for text in texts] == ["" if text == "nan" else text for text in ids]
+        assert [text or "" for text in texts] == ids
         for reads, value_in in (("number", number_in), ("date", date_in)):
             values = [None if text is None else value_in(text) for text in texts]
             found = read(source, {0: reads}, dtype="float64").columns[0]
@@ -105,34 +91,30 @@ def test_columns_of_arrow_are_read_as_their_text(kind, tmp_path):
 
 
 def test_columns_of_pandas_are_read_as_their_text():
-    frame = pd.DataFrame(
-        {
-            "int": pd.array([1, None, 3], "Int64"), "float": pd.array([0.5, None, 3], "Float32"),
-            "bool": pd.array([True, None, False], "boolean"), "object": [1, "a", None], "mixed": [True, None, 1],
-            "string": pd.array(["a", None, "b"], "string[python]"),
-            "arrow": pd.array(["a", None, "b"], "string[pyarrow]"),
-            "backed": pd.Series([1, None, 3], dtype="int64[pyarrow]"), "category": pd.Categorical(["b", None, "a"]),
-            "numbers": pd.Categorical([3, 1, 3]), "sparse": pd.arrays.SparseArray([1.0, np.nan, 2.0]),
-            "zone": pd.to_datetime(["2020-01-01 00:30+02:00", None, "2021-06-01 00:00+02:00"]),
-            "period": pd.period_range("2020-01", periods=3, freq="M"),
-            "day": pd.to_datetime(["2020-01-01", None, None]),
-            "date": [datetime.date(2020, 1, 1), None, None], "y": [1, 2, 3],
-        }
-    )  # fmt: skip
-    expected = [
-        ["1", "", "3"], ["0.5", "", "3"], ["True", "", "False"], ["1", "a", ""], ["True", "", "1"], ["a", "", "b"],
-        ["a", "", "b"], ["1", "", "3"], ["b", "", "a"], ["3", "1", "3"], ["1", "", "2"],
-        ["2019-12-31 22:30:00", "", "2021-05-31 22:00:00"], ["2020-01", "2020-02", "2020-03"], ["2020-01-01", "", ""],
-        ["2020-01-01", "", ""],
-    ]  # fmt: skip
-    table = read(frame, dict.fromkeys(range(len(expected)), "text"))
-    assert [[text or "" for text in fields(column)] for column in table.columns.values()] == expected
-    kinds = {place: column.reads for place, column in read(frame).columns.items()}
-    assert [kinds[place] for place in (0, 1, 2, 7, 10, 11, 13)] == ["number"] * 2 + ["text"] + ["number"] * 2 + [
-        "date"
-    ] * 2
-    zone = read(frame).columns[11].values[0]
-    assert zone == datetime.datetime(2019, 12, 31, 22, 30, tzinfo=datetime.timezone.utc).timestamp()
+    columns = {  # name -> (values, their texts, what the column is)
+        "int": (pd.array([1, None, 3], "Int64"), "1,,3", "number"),
+        "float": (pd.array([0.5, None, 3], "Float32"), "0.5,,3", "number"),
+        "bool": (pd.array([True, None, False], "boolean"), "True,,False", "text"),
+        "object": ([1, "a", None], "1,a,", "text"), "mixed": ([True, None, 1], "True,,1", "text"),
+        "string": (pd.array(["a", None, "b"], "string[python]"), "a,,b", "text"),
+        "arrow": (pd.array(["a", None, "b"], "string[pyarrow]"), "a,,b", "text"),
+        "backed": (pd.Series([1, None, 3], dtype="int64[pyarrow]"), "1,,3", "number"),
+        "category": (pd.Categorical(["b", None, "a"]), "b,,a", "text"),
+        "numbers": (pd.Categorical([3, 1, 3]), "3,1,3", "number"),
+        "sparse": (pd.arrays.SparseArray([1.0, np.nan, 2.0]), "1,,2", "number"),
+        "zone": (pd.to_datetime(["2020-01-01 00:30+02:00", None, "2021-06-01 00:00+02:00"]),
+                 "2019-12-31 22:30:00,,2021-05-31 22:00:00", "date"),
+        "period": (pd.period_range("2020-01", periods=3, freq="M"), "2020-01,2020-02,2020-03", "text"),
+        "day": (pd.to_datetime(["2020-01-01", None, None]), "2020-01-01,,", "date"),
+        "date": ([datetime.date(2020, 1, 1), None, None], "2020-01-01,,", "date"), "y": ([1, 2, 3], "1,2,3", "number"),
+    }  # fmt: skip
+    frame = pd.DataFrame({name: values for name, (values, *_) in columns.items()})
+    for column, (_, texts, _) in zip(read(frame, dict.fromkeys(range(16), "text")).columns.values(), columns.values()):
+        assert [text or "" for text in fields(column)] == texts.split(",")
+    found = read(frame).columns
+    assert [column.reads for column in found.values()] == [reads for *_, reads in columns.values()]
+    zone = datetime.datetime(2019, 12, 31, 22, 30, tzinfo=datetime.timezone.utc)
+    assert found[11].values[0] == zone.timestamp()
 
 
 def test_frames_of_polars_are_those_of_arrow():
@@ -149,13 +131,9 @@ def test_frames_of_polars_are_those_of_arrow():
 @examples(300)
 @given(st.text("0123456789+-.eEinfINFty ", max_size=8) | st.floats().map(repr))
 def test_texts_are_numbers_where_they_are_in_csv(text):
-    text, value = text.strip(), ffi.new("double *")
-    is_number = bool(lib.csv_number(value, text.encode(), len(text.encode())))
-    assert (number_in(text) is not None) == (is_number and bool(np.isfinite(value[0])))
-    if number_in(text) is not None:
-        assert number_in(text) == value[0]
-    elif is_number:
-        assert is_not_finite(text)
+    value = c_number(text := text.strip())
+    assert number_in(text) == (value if value is not None and np.isfinite(value) else None)
+    assert value is None or np.isfinite(value) or is_not_finite(text)
 
 
 def test_rows_without_a_target_are_left_out_with_their_words(tmp_path):

@@ -38,6 +38,15 @@ def fields(column) -> list:
     return [None if np.isnan(value) else value for value in column.values.tolist()]
 
 
+def assert_same(table, expected, form) -> None:
+    assert table.numbers.dtype == expected.numbers.dtype, form
+    np.testing.assert_array_equal(table.numbers, expected.numbers, form)
+    for place, known in expected.columns.items():
+        column = table.columns[place]
+        assert (column.reads, fields(column), column.words) == (known.reads, fields(known), known.words), (form, place)
+        assert (column.odd, column.low, column.high) == (known.odd, known.low, known.high), (form, place)
+
+
 def written(frame, folder) -> dict:
     """The table in files of all formats, and as it is: what opens it, by name."""
     table = pa.Table.from_pandas(frame, preserve_index=False)
