@@ -137,6 +137,18 @@ def test_a_model_comes_back_with_its_columns(trained, folder):
     assert b'"format\\":2' in (folder / "m.bin").read_bytes()
 
 
+def test_a_networks_schema_reads_the_data_of_its_training(folder):
+    (folder / "a.csv").write_text("".join(f"{i},{i * i % 7},{'ab'[i % 2]}\n" for i in range(40)))
+    ds, net = nn.load("a.csv"), nn.Network("2,3,1", "binary")
+    nn.train(net, ds, epochs=1)
+    assert (net.schema.task, net.schema.classes, net.schema.width) == ("binary", ["a", "b"], 2)
+    again = nn.load_for(net, "a.csv")
+    np.testing.assert_array_equal(again.y, ds.y)
+    assert again.classes == ds.classes
+    images = nn.Network("1x2x2,3,1", "binary").schema
+    assert images.pixels == (1, 2, 2) and images.width == 4
+
+
 def test_the_original_format_and_the_reference_know_numbers_only(folder):
     train = ("--train", "--dataset", "people.csv")
     failed = run(*train, "--layers", "auto,4,1:sigmoid", "--activation", "sigmoid", "--model", "m.m")

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from support.command_line import REPOSITORY
 from support.table_formats import (
     assert_same,
     everything,
@@ -24,8 +25,7 @@ from support.table_formats import (
     write_database,
     written,
 )
-from support.tables import refusal as failure
-from support.tables import seconds_of
+from support.tables import refusal, seconds_of
 
 import nn
 from nn.data import formats, records, sqlite
@@ -33,6 +33,8 @@ from nn.data.column import GAPS, Odd
 from nn.data.formats import FORMATS
 from nn.data.frames import open_frame
 from nn.data.source import Source, are_there, data_files
+from nn.data.typed import each
+from nn.settings.flags import FLAGS
 
 INF = float("inf")
 
@@ -179,7 +181,7 @@ NO_COLUMNS = "the data frame: no columns, expected features and a target"
     (pa.chunked_array([[1, 2]]), None, "pyarrow cannot read it"),
 ])  # fmt: skip
 def test_a_frame_that_is_no_table_is_one_line(frame, y, told):
-    assert told in failure(lambda: open_frame(frame, y=y))
+    assert told in refusal(lambda: open_frame(frame, y=y))
 
 
 def test_what_is_no_frame_is_none():
@@ -218,7 +220,7 @@ UNREADABLE = {
 def test_complex_numbers_bytes_objects_and_durations_are_refused_where_they_are_wanted(what):
     frame = (pa.table if "Arrow" in what else dict)({"a": UNREADABLE[what], "y": [0, 1]})
     told = f"the data frame, column a: found {what.split(',')[0]}, expected numbers, texts or dates"
-    assert told in failure(lambda: read(frame))
+    assert told in refusal(lambda: read(frame))
     assert read(frame, {1: None}).numbers.tolist() == [[0], [1]]
 
 
@@ -230,7 +232,7 @@ def test_columns_of_lists_are_refused_where_they_are_asked_for(tmp_path):
     for name in ("a.parquet", "a.orc"):
         assert read(tmp_path / name, {3: None, 4: None}).numbers[:, 0].tolist() == [1, 2, 3]
         for place, what in ((0, "list<"), (1, "binary"), (2, "struct<")):
-            found = failure(lambda place=place, name=name: read(tmp_path / name, {3: None, place: None}))
+            found = refusal(lambda place=place, name=name: read(tmp_path / name, {3: None, place: None}))
             assert f"column {'abs'[place]}: found fields of type {what}" in found and "--drop" in found
 
 
@@ -240,20 +242,20 @@ def test_damaged_files_are_refused(tmp_path):
     for name in ("a.parquet", "a.feather", "a.orc", "a.db"):
         data = (tmp_path / name).read_bytes()
         (tmp_path / name).write_bytes(data[: len(data) // 2])
-        found = failure(lambda name=name: read(tmp_path / name))
+        found = refusal(lambda name=name: read(tmp_path / name))
         assert found.startswith(f"{tmp_path / name}: cannot be read (") and "copy it again" in found
         (tmp_path / name).write_bytes(gzip.compress(data))
-        assert "unpack it with gunzip" in failure(lambda name=name: opened(tmp_path / name))
+        assert "unpack it with gunzip" in refusal(lambda name=name: opened(tmp_path / name))
 
 
 def test_several_files_have_the_same_columns(tmp_path):
     pd.DataFrame({"a": [1.0], "y": [0]}).to_parquet(tmp_path / "1.parquet")
     pd.DataFrame({"b": [1.0], "y": [0]}).to_parquet(tmp_path / "2.parquet")
-    assert 'column 1 is "b", expected "a" as in' in failure(lambda: opened(tmp_path / "*.parquet"))
+    assert 'column 1 is "b", expected "a" as in' in refusal(lambda: opened(tmp_path / "*.parquet"))
     pd.DataFrame({"a": [1.0]}).to_parquet(tmp_path / "2.parquet")
-    assert "1 columns, expected 2 as in" in failure(lambda: opened(tmp_path / "*.parquet"))
+    assert "1 columns, expected 2 as in" in refusal(lambda: opened(tmp_path / "*.parquet"))
     pd.DataFrame({"a": [], "y": []}).to_parquet(tmp_path / "3.parquet")
-    assert "3.parquet: no rows, expected at least one" in failure(lambda: opened(tmp_path / "3.parquet"))
+    assert "3.parquet: no rows, expected at least one" in refusal(lambda: opened(tmp_path / "3.parquet"))
 
 
 def test_the_row_numbers_of_pandas_are_no_column(tmp_path):
@@ -269,32 +271,32 @@ def test_a_file_that_changes_while_it_is_read_is_refused(tmp_path):
     for name in ("parquet", "feather", "orc", "db", "npy"):
         path = tmp_path / f"a.{name}"
         path.write_bytes(path.read_bytes() + b" ")
-        assert "changed while it was read" in failure(lambda name=name: read(tables[name]))
+        assert "changed while it was read" in refusal(lambda name=name: read(tables[name]))
 
 
 def test_without_pyarrow_the_command_that_installs_it_is_told(tmp_path, monkeypatch):
     frame = pd.DataFrame({"a": [1.0, 2.0], "y": [0, 1]})
     frame.to_parquet(tmp_path / "a.parquet")
     monkeypatch.setitem(sys.modules, "pyarrow", None)
-    assert 'pip install "pyarrow>=16"' in failure(lambda: opened(tmp_path / "a.parquet"))
+    assert 'pip install "pyarrow>=16"' in refusal(lambda: opened(tmp_path / "a.parquet"))
     assert read(frame).numbers[:, 0].tolist() == [1, 2]
 
 
 def test_a_file_that_fails_while_it_is_read_is_named():
-    assert failure(lambda: Source("/proc/self/mem")) == "/proc/self/mem: cannot read: Input/output error"
+    assert refusal(lambda: Source("/proc/self/mem")) == "/proc/self/mem: cannot read: Input/output error"
 
 
 def test_a_database_with_several_tables_wants_the_name_of_one(tmp_path):
     frame, path = pd.DataFrame({"a": [1.0, 2.0, 3.0], "y": [0, 1, 0]}), tmp_path / "a.db"
     sqlite3.connect(path).execute("VACUUM")
-    assert "0 tables in this database, expected one; there is none" in failure(lambda: opened(path))
+    assert "0 tables in this database, expected one; there is none" in refusal(lambda: opened(path))
     write_database(frame, path, "people")
     assert len(read(path)) == 3
     write_database(frame.iloc[:2], path, "places")
-    found = failure(lambda: opened(path))
+    found = refusal(lambda: opened(path))
     assert "2 tables in this database, expected one; the tables are people, places; choose one, for example" in found
     assert len(read(f"{path}:places")) == 2 and len(read(f"{path}:people,{path}:places")) == 5
-    found = failure(lambda: opened(f"{path}:place"))
+    found = refusal(lambda: opened(f"{path}:place"))
     assert f"no table place in this database, the tables are people, places; did you mean {path}:places?" in found
     with contextlib.closing(sqlite3.connect(path)) as connection, connection:
         connection.execute("CREATE VIEW few AS SELECT * FROM people WHERE a > 1")
@@ -310,7 +312,7 @@ def test_a_database_that_another_program_writes_is_told_as_that(tmp_path, monkey
     writer = sqlite3.connect(tmp_path / "a.db", isolation_level=None)
     writer.execute("BEGIN EXCLUSIVE")
     monkeypatch.setattr(sqlite3, "connect", functools.partial(sqlite3.connect, timeout=0))
-    assert "(database is locked); wait for the program that writes it" in failure(lambda: opened(tmp_path / "a.db"))
+    assert "(database is locked); wait for the program that writes it" in refusal(lambda: opened(tmp_path / "a.db"))
     writer.close()
 
 
@@ -327,7 +329,7 @@ os._exit(0)
 """
     subprocess.run([sys.executable, "-c", program, tmp_path / "a.db"], check=True)
     told = "; a program was ended while it wrote: open it with that program, or sqlite3, once"
-    assert failure(lambda: opened(tmp_path / "a.db")).endswith(told)
+    assert refusal(lambda: opened(tmp_path / "a.db")).endswith(told)
 
 
 def test_the_digest_of_a_database_is_that_of_its_log_too(tmp_path):
@@ -364,7 +366,7 @@ def test_json_lines_may_have_numbers_and_texts_in_a_column_and_lack_some_and_tex
 @pytest.mark.parametrize("line", ["[1, 2]", "{", '{"a": 1', "nonsense"])
 def test_a_line_that_is_no_object_is_named(tmp_path, line):
     (tmp_path / "a.jsonl").write_text('{"a": 1}\n{"a": 2}\n' + line + "\n")
-    assert "a.jsonl, line 3: no JSON object, expected one on each line" in failure(lambda: opened(tmp_path / "a.jsonl"))
+    assert "a.jsonl, line 3: no JSON object, expected one on each line" in refusal(lambda: opened(tmp_path / "a.jsonl"))
 
 
 @pytest.mark.parametrize("dtype", ["u1", "i2", ">i4", "f2", ">f8", "?"])
@@ -389,11 +391,28 @@ def test_an_array_that_is_no_table_or_cut_is_refused(tmp_path, array, words):
     np.save(tmp_path / "a.npy", array)
     whole = (tmp_path / "a.npy").read_bytes()
     (tmp_path / "a.npy").write_bytes(whole[cut])
-    told = failure(lambda: opened(tmp_path / "a.npy"))
+    told = refusal(lambda: opened(tmp_path / "a.npy"))
     assert all(word in told for word in ["a.npy", *words])
     if cut == slice(-8):
         (tmp_path / "a.npy").write_bytes(gzip.compress(whole[cut]))
-        assert "only 4792 bytes, expected 4800" in failure(lambda: read(tmp_path / "a.npy"))
+        assert "only 4792 bytes, expected 4800" in refusal(lambda: read(tmp_path / "a.npy"))
+
+
+def test_several_threads_raise_what_fails_first():
+    def halved(number: int) -> int:
+        if number % 20 == 7:
+            raise nn.DataError(f"{number}")
+        return number // 2
+
+    assert each(halved, range(7), 1 << 20) == [0, 0, 1, 1, 2, 2, 3]
+    assert {refusal(lambda: each(halved, range(100), 1 << 20)) for _ in range(20)} == {"7"}
+
+
+def test_the_documents_list_every_format():
+    help_of_dataset = next(flag.help for flag in FLAGS if flag.name == "dataset")
+    guide = (REPOSITORY / "docs" / "using.md").read_text().split("## Data")[1].split("\n## ")[0]
+    for text in (help_of_dataset, nn.load.__doc__, guide):
+        assert [known.name for known in FORMATS if not known.cure and known.name.split()[0] not in text] == []
 
 
 @pytest.fixture
@@ -429,10 +448,10 @@ def test_packed_files_are_known_by_what_is_in_them_or_to_be_unpacked_and_others_
         if name in ("CSV", "NPY", "JSON lines", "IDX", "CIFAR-10 binary"):
             assert formats.recognise(str(tmp_path / "b.gz"))[0].name == name
         else:
-            told = failure(lambda: formats.recognise(str(tmp_path / "b.gz")))
+            told = refusal(lambda: formats.recognise(str(tmp_path / "b.gz")))
             assert f"a gzipped {name} file, expected the {name} file itself; unpack it with gunzip" in told
     (tmp_path / "b").write_bytes(bytes([200, 0, 200]))
-    told = failure(lambda: formats.recognise(str(tmp_path / "b")))
+    told = refusal(lambda: formats.recognise(str(tmp_path / "b")))
     assert [f.name for f in FORMATS if not f.cure and f.name not in told] == ["folder of class folders"]
 
 
@@ -448,7 +467,7 @@ def test_text_is_json_lines_another_format_or_csv(tmp_path, text, name):
     if name:
         assert formats.recognise(str(tmp_path / "a"))[0].name == name
     else:
-        assert "expected JSON lines, CSV, " in failure(lambda: formats.recognise(str(tmp_path / "a")))
+        assert "expected JSON lines, CSV, " in refusal(lambda: formats.recognise(str(tmp_path / "a")))
 
 
 def test_a_folder_is_told_by_its_files_and_digits_of_another_script_are_letters_of_their_names(tmp_path):

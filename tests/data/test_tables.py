@@ -2,12 +2,17 @@
 
 import datetime
 import decimal
+import hashlib
+import os
+import pickle
+import shutil
 import string
 
 import numpy as np
 import pytest
 from hypothesis import Phase, given
 from hypothesis import strategies as st
+from support.command_line import run
 from support.effort import examples
 from support.table_formats import assert_same, feather, fields, opened, pa, parquet, pd, read, written
 from support.tables import c_number
@@ -145,6 +150,37 @@ def test_rows_without_a_target_are_left_out_with_their_words(tmp_path):
         assert ds.y.tolist() == [1, 0] * 18
     with pytest.raises(nn.DataError, match="the data frame: no row has a target, all 37 have a gap there"):
         nn.load(frame.assign(y=None))
+
+
+@pytest.fixture
+def parquet_file(tmp_path):
+    """A Parquet file of numbers, and the SHA-256 of its bytes."""
+    path = tmp_path / "a.parquet"
+    pd.DataFrame({"a": range(40), "b": np.arange(40) / 7, "y": [0, 1] * 20}).to_parquet(path)
+    return path, hashlib.sha256(path.read_bytes()).hexdigest()
+
+
+def test_a_file_has_a_digest_that_goes_with_its_rows(parquet_file):
+    path, sha256 = parquet_file
+    ds = nn.load(path)
+    assert pickle.loads(pickle.dumps(nn.load(path))).sha256 == ds.of_rows([1, 3]).sha256 == sha256
+    path.unlink()
+    assert ds.sha256 == sha256
+
+
+def test_rows_whose_file_was_written_to_or_removed_since_have_no_digest(parquet_file, tmp_path):
+    path, _ = parquet_file
+    ds, other = nn.load(path), nn.load(shutil.copy(path, tmp_path / "b.parquet"))
+    os.remove(tmp_path / "b.parquet")
+    with open(path, "r+b") as file:
+        file.write(b"PAR1")
+    os.utime(path, (1e9, 1e9))
+    assert ds.sha256 is other.sha256 is None and pickle.loads(pickle.dumps(ds)).sha256 is None
+    net = nn.Network("2,1", task="binary")
+    nn.train(net, ds)
+    net.export(tmp_path / "m.bin")
+    failed = run("--test", "--model", tmp_path / "m.bin")
+    assert failed.code == 65 and "has changed since" in failed.err
 
 
 def test_the_digest_of_a_table_is_the_same_for_every_format(tmp_path):
