@@ -7,7 +7,7 @@ import sys
 import numpy as np
 import pytest
 from support.command_line import environment
-from support.table_formats import fields, pa
+from support.table_formats import feather, fields, pa, parquet
 
 from nn.data.arrow import arrow_block
 
@@ -64,18 +64,13 @@ def test_an_index_beyond_its_dictionary_is_refused(index):
 
 @pytest.mark.parametrize("format", ["parquet", "feather"])
 def test_reading_a_file_imports_no_pandas(tmp_path, format):
-    from pyarrow import feather, parquet
-
-    table = pa.table({
-        "a": [1.5, None, 2.5] * 20, "b": [True, None, False] * 20, "c": [DAY.date(), DAY.date(), None] * 20,
-        "y": ["p", "q", "p"] * 20,
-    })  # fmt: skip
-    path = tmp_path / "table"
-    parquet.write_table(table, path) if format == "parquet" else feather.write_feather(table, str(path))
+    days, path = [DAY.date(), DAY.date(), None] * 20, str(tmp_path / "table")
+    table = pa.table({"a": [1.5, None, 2.5] * 20, "b": [True, None, False] * 20, "c": days, "y": ["p", "q", "p"] * 20})
+    (parquet.write_table if format == "parquet" else feather.write_feather)(table, path)
     code = (
         "import sys; from nn.data.formats import recognise; from nn.data.column import Wanted;"
-        f"known, files = recognise({str(path)!r}); table = known.table(files, files[0], None);"
+        f"known, files = recognise({path!r}); table = known.table(files, files[0], None);"
         "assert len(table.read(Wanted(dict.fromkeys(range(4))))) == 60; print(*sys.modules)"
     )
-    done = subprocess.run([sys.executable, "-c", code], env=environment(), capture_output=True, text=True, check=True)
-    assert "pandas" not in done.stdout.split()
+    modules = subprocess.check_output([sys.executable, "-c", code], env=environment(), text=True)
+    assert "pandas" not in modules.split()

@@ -19,8 +19,7 @@ def remarks(target, **columns) -> list[str]:
     (CASUAL + REGISTERED, "columns a + b tell y of all 600 rows: leave them out (--drop a,b)"),
     (CASUAL - REGISTERED, "columns a + b tell y"),
     (2.54 * CASUAL + 3, "column a alone tells y of all 600 rows: leave it out (--drop a) unless it is known"),
-    (CASUAL + REGISTERED + 0.01 * NOISE, None),
-    (CASUAL + 2 * REGISTERED, None),  # a law to be learned
+    (CASUAL + REGISTERED + 0.01 * NOISE, None), (CASUAL + 2 * REGISTERED, None),  # a law to be learned
     (CASUAL + REGISTERED + (np.arange(ROWS) == ROWS - 1), None),
 ])  # fmt: skip
 def test_columns_that_are_the_target_are_told(target, told):
@@ -30,10 +29,8 @@ def test_columns_that_are_the_target_are_told(target, told):
 
 @pytest.mark.parametrize("number, share, others, is_told", [
     (-200, 0.05, NOISE, True), (9999, 0.02, REGISTERED, True),
-    (9999, 0.001, REGISTERED, False),  # a stray
-    (400, 0.05, REGISTERED, False),  # near the others
-    (0, 0.5, REGISTERED, False),
-    (-200, 0.05, NOISE.round(0), False),  # of few values, which may be codes
+    (9999, 0.001, REGISTERED, False), (400, 0.05, REGISTERED, False),  # a stray, near the others
+    (0, 0.5, REGISTERED, False), (-200, 0.05, NOISE.round(0), False),  # of few values, which may be codes
 ])  # fmt: skip
 def test_a_frequent_number_far_from_all_others_may_stand_for_a_missing_value(number, share, others, is_told):
     column = np.where(np.arange(ROWS) % round(1 / share) == 0, number, others).astype(float)
@@ -41,11 +38,10 @@ def test_a_frequent_number_far_from_all_others_may_stand_for_a_missing_value(num
     assert bool(found) == is_told and all(f"add --missing={number}" in line for line in found)
 
 
-def test_the_cure_of_such_a_number_is_one_that_the_command_takes(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
+def test_the_cure_of_such_a_number_is_one_that_the_command_takes(folder):
     column = np.where(np.arange(ROWS) % 20 == 0, -200, NOISE.round(3))
     lines = "".join(f"{a},{b},{y}\n" for a, b, y in zip(column, CASUAL, RNG.normal(size=ROWS), strict=True))
-    (tmp_path / "t.csv").write_text("a,b,y\n" + lines.replace("-200.0,", "-200,"))
+    (folder / "t.csv").write_text("a,b,y\n" + lines.replace("-200.0,", "-200,"))
     flags = "--train", "--dataset", "t.csv", "--model", "m.bin", "--networks", 1, "--epochs", 1
     told = next(line for line in succeed(*flags).err.splitlines() if "missing value" in line)
     cure = told.split()[-1]

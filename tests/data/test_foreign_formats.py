@@ -10,13 +10,14 @@ import zipfile
 import pytest
 from support.command_line import ONE, run, succeed
 
+import nn
+
 ROWS = [{"a": i % 7, "b": i / 3, "y": i % 2} for i in range(60)]
 CSV = "\n".join(["a,b,y", *(",".join(map(str, row.values())) for row in ROWS)]) + "\n"
 
 
 def zipped(name: str) -> bytes:
-    written = io.BytesIO()
-    with zipfile.ZipFile(written, "w") as archive:
+    with zipfile.ZipFile(written := io.BytesIO(), "w") as archive:
         archive.writestr(name, CSV)
     return written.getvalue()
 
@@ -57,8 +58,6 @@ def test_a_file_of_another_format_is_one_line_with_a_cure(folder, name):
 
 
 def test_the_cures_in_python_work(folder):
-    import nn
-
     assert nn.load(json.loads(FILES["rows.json"][0])).rows == len(ROWS)
     datasets = pytest.importorskip("sklearn.datasets")
     (folder / "rows.libsvm").write_text(libsvm())
