@@ -204,16 +204,13 @@ def test_holdout_depends_on_the_seed_alone():
             split_rows(ds, fraction, 0, 0)
 
 
-def test_the_credit_card_data(shared):
+def test_the_credit_card_data_and_the_original_targets_of_several_columns(shared):
+    iris = load(shared / "golden/iris.csv", inputs=4, outputs=3)
+    assert (iris.task, iris.classes, iris.class_counts()) == ("multiclass", ["y1", "y2", "y3"], [50, 50, 50])
     ds = load(shared / "data/cc/CC.csv.gz")
     assert ds.x.shape == (28_628, 30) and ds.x.dtype == np.float32 and ds.class_counts() == [28_136, 492]
     assert ds.columns[0] == "Time" and ds.columns[-1] == "Amount" and ds.targets == ["Class"]
     assert round(float(ds.x[ds.y == 1, -1].astype(float).sum()), 1) == 60128.0  # published: 60127.97
-
-
-def test_the_original_targets_of_several_columns(shared):
-    ds = load(shared / "golden/iris.csv", inputs=4, outputs=3)
-    assert (ds.task, ds.classes, ds.class_counts()) == ("multiclass", ["y1", "y2", "y3"], [50, 50, 50])
 
 
 def test_reading_takes_less_than_three_times_the_memory_of_the_array(write):

@@ -312,19 +312,13 @@ def test_without_pillow_the_error_says_what_to_install(folder, monkeypatch):
     assert 'pip install "pillow>=9"' in refusal(lambda: load(folder[0]))
 
 
-def test_mnist(shared):
+def test_mnist_and_cifar(shared):
     ds = load(shared / "data/mnist/t10k-images-idx3-ubyte.gz", inputs=(1, 28, 28), outputs=10)
     assert ds.x.shape == (10_000, 1, 28, 28) and ds.x.dtype == np.uint8
     assert ds.class_counts() == [980, 1135, 1032, 1010, 982, 892, 958, 1028, 974, 1009]
-    with gzip.open(shared / "data/mnist/t10k-images-idx3-ubyte.gz") as file:
-        np.testing.assert_array_equal(ds.x.ravel(), np.frombuffer(file.read(), np.uint8, offset=16))
-
-
-def test_cifar(shared):
     ds = load(shared / "data/cifar10/cifar10_test_1000.bin.gz", inputs=(3, 32, 32), outputs=10)
-    assert ds.x.shape == (1000, 3, 32, 32) and ds.classes == [*map(str, range(10))]
+    assert ds.x.shape == (1000, 3, 32, 32) and ds.y[:10].tolist() == [3, 8, 8, 0, 6, 6, 1, 6, 3, 1]
     assert ds.class_counts() == [103, 89, 100, 103, 90, 86, 112, 102, 106, 109]
-    assert ds.y[:10].tolist() == [3, 8, 8, 0, 6, 6, 1, 6, 3, 1]
 
 
 def test_images_take_little_more_memory_than_their_own_bytes(write):

@@ -184,7 +184,9 @@ def test_a_frame_that_is_no_table_is_one_line(frame, y, told):
     assert told in refusal(lambda: open_frame(frame, y=y))
 
 
-def test_what_is_no_frame_is_none():
+def test_a_stream_of_arrow_is_a_frame_and_what_is_none_is_none():
+    found = read(pa.table({"a": [1, 2, 3], "t": ["x", None, "x"]}).to_reader()).columns
+    assert fields(found[0]) == [1, 2, 3] and fields(found[1]) == ["x", None, "x"]
     arrays = np.zeros(3), np.zeros((2, 3, 4)), np.zeros(3, [("a", "f8")]), pd.Series([1]), pa.array([1])
     for rows in (*arrays, [[1, 2]], [], "a"):
         assert open_frame(rows) is None, rows
@@ -201,11 +203,6 @@ def test_targets_beside_a_frame_are_its_last_columns(frame, y, names):
     assert fields(read(source).columns[1]) == (np.ravel(y)[:: len(names)]).tolist()
     ds = nn.load(frame, y=y)
     assert (ds.columns, ds.outputs, ds.rows) == (["a"], len(names), 2)
-
-
-def test_a_stream_of_arrow_is_a_frame():
-    found = read(pa.table({"a": [1, 2, 3], "t": ["x", None, "x"]}).to_reader()).columns
-    assert fields(found[0]) == [1, 2, 3] and fields(found[1]) == ["x", None, "x"]
 
 
 TOOK = pd.to_timedelta(["1 days 03:04:05.5", None])
@@ -248,7 +245,10 @@ def test_damaged_files_are_refused(tmp_path):
         assert "unpack it with gunzip" in refusal(lambda name=name: opened(tmp_path / name))
 
 
-def test_several_files_have_the_same_columns(tmp_path):
+def test_several_files_have_the_same_columns_and_the_row_numbers_of_pandas_are_none(tmp_path):
+    pd.DataFrame({"a": [1.0, 2], "y": [0, 1]}, index=[7, 9]).to_parquet(tmp_path / "0.parquet")
+    assert "__index_level_0__" in parquet.read_schema(tmp_path / "0.parquet").names
+    assert opened(tmp_path / "0.parquet").names == ["a", "y"]
     pd.DataFrame({"a": [1.0], "y": [0]}).to_parquet(tmp_path / "1.parquet")
     pd.DataFrame({"b": [1.0], "y": [0]}).to_parquet(tmp_path / "2.parquet")
     assert 'column 1 is "b", expected "a" as in' in refusal(lambda: opened(tmp_path / "*.parquet"))
@@ -258,13 +258,8 @@ def test_several_files_have_the_same_columns(tmp_path):
     assert "3.parquet: no rows, expected at least one" in refusal(lambda: opened(tmp_path / "3.parquet"))
 
 
-def test_the_row_numbers_of_pandas_are_no_column(tmp_path):
-    pd.DataFrame({"a": [1.0, 2], "y": [0, 1]}, index=[7, 9]).to_parquet(tmp_path / "a.parquet")
-    assert "__index_level_0__" in parquet.read_schema(tmp_path / "a.parquet").names
-    assert opened(tmp_path / "a.parquet").names == ["a", "y"]
-
-
-def test_a_file_that_changes_while_it_is_read_is_refused(tmp_path):
+def test_a_file_that_fails_or_changes_while_it_is_read_is_refused(tmp_path):
+    assert refusal(lambda: Source("/proc/self/mem")) == "/proc/self/mem: cannot read: Input/output error"
     frame = pd.DataFrame({"a": np.arange(9.0), "y": np.arange(9) % 2})
     np.save(tmp_path / "a.npy", frame.to_numpy())
     tables = written(frame, tmp_path) | {"npy": opened(tmp_path / "a.npy")}
@@ -280,10 +275,6 @@ def test_without_pyarrow_the_command_that_installs_it_is_told(tmp_path, monkeypa
     monkeypatch.setitem(sys.modules, "pyarrow", None)
     assert 'pip install "pyarrow>=16"' in refusal(lambda: opened(tmp_path / "a.parquet"))
     assert read(frame).numbers[:, 0].tolist() == [1, 2]
-
-
-def test_a_file_that_fails_while_it_is_read_is_named():
-    assert refusal(lambda: Source("/proc/self/mem")) == "/proc/self/mem: cannot read: Input/output error"
 
 
 def test_a_database_with_several_tables_wants_the_name_of_one(tmp_path):
@@ -308,7 +299,7 @@ def test_a_database_with_several_tables_wants_the_name_of_one(tmp_path):
 
 
 def test_a_database_that_another_program_writes_is_told_as_that(tmp_path, monkeypatch):
-    write_database(pd.DataFrame({"a": np.arange(30.0), "y": np.arange(30) % 2}), tmp_path / "a.db")
+    write_database(pd.DataFrame({"a": [1.0, 2.0], "y": [0, 1]}), tmp_path / "a.db")
     writer = sqlite3.connect(tmp_path / "a.db", isolation_level=None)
     writer.execute("BEGIN EXCLUSIVE")
     monkeypatch.setattr(sqlite3, "connect", functools.partial(sqlite3.connect, timeout=0))
@@ -361,12 +352,10 @@ def test_json_lines_may_have_numbers_and_texts_in_a_column_and_lack_some_and_tex
     source = opened(tmp_path / "a.jsonl")
     assert source.names == ["z", "t", "a"]
     assert fields(read(source, {1: "text"}).columns[1]) == ["2020-01-01T00:00:00"] * 3
-
-
-@pytest.mark.parametrize("line", ["[1, 2]", "{", '{"a": 1', "nonsense"])
-def test_a_line_that_is_no_object_is_named(tmp_path, line):
-    (tmp_path / "a.jsonl").write_text('{"a": 1}\n{"a": 2}\n' + line + "\n")
-    assert "a.jsonl, line 3: no JSON object, expected one on each line" in refusal(lambda: opened(tmp_path / "a.jsonl"))
+    for line in ("[1, 2]", "{", '{"a": 1', "nonsense"):
+        (tmp_path / "a.jsonl").write_text('{"a": 1}\n{"a": 2}\n' + line + "\n")
+        told = refusal(lambda: opened(tmp_path / "a.jsonl"))
+        assert "a.jsonl, line 3: no JSON object, expected one on each line" in told, line
 
 
 @pytest.mark.parametrize("dtype", ["u1", "i2", ">i4", "f2", ">f8", "?"])

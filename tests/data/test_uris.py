@@ -54,7 +54,8 @@ def test_every_format_is_read_from_a_server(server, name):
     assert table.sha256.sha256 == hashlib.sha256(server.objects[f"day/{name}"]).hexdigest()
 
 
-def test_a_file_is_read_from_a_copy(server):
+def test_a_file_is_read_from_a_copy_and_one_table_with_files_here(server, tmp_path):
+    assert len(read(f"{tmp_path}/a.parquet,{uri(server, 'day/a.parquet')}")) == 18
     known, files = formats.recognise(uri(server, "day/a.csv"))
     assert known.name == "CSV"
     with Source(files[0]) as source:
@@ -63,10 +64,6 @@ def test_a_file_is_read_from_a_copy(server):
     assert os.stat(copy).st_mode & 0o777 == 0o600
     del files, source
     assert not os.path.exists(copy)
-
-
-def test_files_here_and_elsewhere_are_one_table(server, tmp_path):
-    assert len(read(f"{tmp_path}/a.parquet,{uri(server, 'day/a.parquet')}")) == 18
 
 
 def test_a_pattern_a_folder_and_a_file_that_is_not_there_or_not_for_us_are_one_line(server):
@@ -109,11 +106,16 @@ def test_a_file_elsewhere_is_its_name_when_it_is_pickled(server):
     assert are_there(uri(server, "day/a.csv")) and not are_there(uri(server, "day/gone.csv"))
 
 
-def test_uris_of_this_machine_are_files(tmp_path):
-    FRAME.to_parquet(tmp_path / "a b.parquet")
-    there = tmp_path.as_uri()
-    for given in (f"{there}/a%20b.parquet", f"{there}/*.parquet", there, f"file://localhost{tmp_path}/a%20b.parquet"):
-        assert data_files(given) == [f"{tmp_path}/a b.parquet"]
+def test_uris_of_this_machine_are_files_and_so_are_names_like_uris(folder):
+    (folder / "s3:" / "b").mkdir(parents=True)
+    for name in ("-", "s3:/b/x.csv"):
+        (folder / name).write_text("a,y\n1,2\n")
+    assert data_files("-") == ["-"] and type(data_files("-")[0]) is str
+    assert data_files("s3://b/x.csv") == ["s3://b/x.csv"]
+    FRAME.to_parquet("a b.parquet")
+    there = folder.as_uri()
+    for given in (f"{there}/a%20b.parquet", f"{there}/*.parquet", there, f"file://localhost{folder}/a%20b.parquet"):
+        assert data_files(given) == [f"{folder}/a b.parquet"]
     assert len(read(f"{there}/a%20b.parquet")) == 9
 
 
@@ -141,11 +143,3 @@ def test_standard_input_may_be_packed_text(monkeypatch):
         assert source.read(99) == b"a,y\n1,2\n"
     standard_input(monkeypatch, b"")
     assert data_files("-")[0].copy != files[0].copy
-
-
-def test_a_file_called_like_standard_input_or_a_uri_is_a_file(folder):
-    (folder / "s3:" / "b").mkdir(parents=True)
-    for name in ("-", "s3:/b/x.csv"):
-        (folder / name).write_text("a,y\n1,2\n")
-    assert data_files("-") == ["-"] and type(data_files("-")[0]) is str
-    assert data_files("s3://b/x.csv") == ["s3://b/x.csv"]
