@@ -116,16 +116,13 @@ def test_a_column_that_gives_the_target_away_gets_a_remark(folder):
     assert told.count("alone") == 1
 
 
-def test_layers_count_the_columns_that_are_kept(folder):
+def test_layers_count_the_columns_that_are_kept_and_are_timed(folder):
     common = (*ONE, "--dataset", "people.csv", "--model", "m.bin", "--epochs", 1)
     for spec in ("5,8,1", "auto,8,1"):
         succeed(*common, "--layers", spec)
         assert nn.Network.load("m.bin").spec == "5,8:relu,1:sigmoid"
     failed = run(*common, "--layers", "8,8,1")
     assert failed.code == 2 and "left out" in failed.err and "auto" in failed.err
-
-
-def test_the_layers_of_such_a_network_are_timed(folder):
     train = (*ONE, "--dataset", "people.csv", "--model", "m.bin", "--json", "--profile", "--trace", "t.json")
     layers = succeed(*train).json["profile"]["layers"]
     assert layers[0]["layer"] == "embedding" and len(layers) == 4 and layers[1]["forward_ms"] > 0
@@ -133,15 +130,12 @@ def test_the_layers_of_such_a_network_are_timed(folder):
     assert {"forward 0 embedding", "forward 1 60", "forward 3 1"} <= names
 
 
-def test_a_model_comes_back_with_its_columns(trained, folder):
+def test_a_model_comes_back_with_its_columns_and_reads_the_data_of_its_training(trained, folder):
     net = nn.Network.load("m.bin")
     ds = load_for(net, "people.csv")
     assert isinstance(ds.x, TableRows) and net.encoding.names == ["age", "land", "member", "day", "town"]
     np.testing.assert_array_equal(net.predict(ds.x), nn.Network.load("m.bin").predict(ds.x))
     assert b'"format\\":2' in (folder / "m.bin").read_bytes()
-
-
-def test_a_networks_schema_reads_the_data_of_its_training(folder):
     (folder / "a.csv").write_text("".join(f"{i},{i * i % 7},{'ab'[i % 2]}\n" for i in range(40)))
     ds, net = nn.load("a.csv"), nn.Network("2,3,1", "binary")
     nn.train(net, ds, epochs=1)

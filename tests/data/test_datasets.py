@@ -50,13 +50,10 @@ def test_cc_is_written_in_kaggles_style():
     assert all(re.fullmatch(r'\d+,.*\.\d\d,"[01]"', line) and line.count('"') == 2 for line in lines)
 
 
-def test_cc_has_5000_rows_of_31_numbers_and_200_frauds_in_order_of_time(values):
+def test_cc_has_5000_rows_with_200_frauds_in_order_of_time_falling_variances_and_skewed_amounts(values):
     assert values.shape == (5000, 31) and values[:, -1].sum() == 200
     times = values[:, 0]
     assert (np.diff(times) >= 0).all() and times[0] >= 0 and times[-1] < 2 * 86_400
-
-
-def test_cc_columns_have_falling_variances_heavy_tails_and_skewed_amounts(values):
     v, amount = values[values[:, -1] == 0, 1:29], values[:, 29]
     std = v.std(axis=0)
     assert np.abs(v.mean(axis=0) / std).max() < 0.1

@@ -24,7 +24,7 @@ def test_target_by_name_and_index(write, target, values, columns):
     assert ds.y.tolist() == np.array(values).reshape(2, -1).tolist() and ds.columns == columns
 
 
-def test_targets_that_are_not_there(write):
+def test_targets_that_are_not_there_and_too_few_or_too_many_columns_for_a_network(write):
     path = write("alpha,beta,gamma\n1,2,0\n3,4,1\n")
     assert "did you mean alpha?" in failure(path, UsageError, target="alfa")
     assert "from -3 to 2" in failure(path, UsageError, target="3")
@@ -32,6 +32,10 @@ def test_targets_that_are_not_there(write):
     assert "no header" in failure(write("1,2,0\n"), UsageError, target="alpha")
     assert "no input columns left" in failure(path, target="0,1,2")
     assert "2 columns have this name" in failure(write("a,a,b\n1,2,0\n3,4,1\n"), UsageError, target="a")
+    path = write("a,b,c,d\n1,2,3,0\n1,2,4,1\n")
+    assert "4 columns, expected 31 (30 inputs and a target)" in failure(path, inputs=30, outputs=1)
+    assert "or 5 (2 inputs and 3 outputs)" in failure(path, inputs=2, outputs=3)
+    assert "3 columns besides the target, expected 2" in failure(path, inputs=2, outputs=1, target="a")
 
 
 def table(labels):
@@ -130,13 +134,6 @@ def test_bad_tables_are_named_by_row_and_column(write, text, parts):
     message = failure(write(text), strict=True)
     assert all(part in message for part in parts), message
     assert len(message) < 400
-
-
-def test_too_few_or_too_many_columns_for_a_network(write):
-    path = write("a,b,c,d\n1,2,3,0\n1,2,4,1\n")
-    assert "4 columns, expected 31 (30 inputs and a target)" in failure(path, inputs=30, outputs=1)
-    assert "or 5 (2 inputs and 3 outputs)" in failure(path, inputs=2, outputs=3)
-    assert "3 columns besides the target, expected 2" in failure(path, inputs=2, outputs=1, target="a")
 
 
 def test_files_that_are_not_there_or_not_whole(write, tmp_path):

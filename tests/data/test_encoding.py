@@ -51,7 +51,7 @@ def fitted(embedding=None, **columns) -> tuple[Encoding, TableRows]:
     return Encoding.fit(statistics_of(rows, kinds), kinds, "standardization", embedding, names=list(columns)), rows
 
 
-def test_numbers_are_standardised_and_one_value_becomes_0():
+def test_numbers_are_standardised_and_gaps_are_filled_with_the_median_of_training_and_told_by_an_input():
     encoding, rows = fitted(a=[1.0, 2.0, 3.0, 6.0])
     assert [column.kind for column in encoding.columns] == ["number"]
     found = encoding.apply(rows, "float64")["numbers"][:, 0]
@@ -60,9 +60,6 @@ def test_numbers_are_standardised_and_one_value_becomes_0():
     assert later[0] == pytest.approx((found[1] + found[2]) / 2)
     one = NumberEncoder.fit(NumberStatistics(np.full(5, 7.0)))
     assert one.encode(Column("number", np.array([7.0, 9.0])))[0].tolist() == [0, 0]
-
-
-def test_a_gap_is_filled_with_the_median_of_training_and_told_by_an_input():
     encoding, rows = fitted(a=[1.0, NAN, 3.0, 8.0])
     (column,) = encoding.columns
     mean, deviation = np.mean([1, 3, 8]), np.std([1, 3, 8])
@@ -118,7 +115,7 @@ def test_pieces_hold_as_many_values_each():
     parse("1,2", columns=most.inputs())
 
 
-def test_waves_are_for_numbers_of_three_values_and_more():
+def test_waves_are_for_numbers_of_three_values_and_more_and_come_back_from_their_description():
     found = embedded("waves12:0.25", **numbers())
     assert {name for name, encoder in found.items() if encoder.waves == 12} == {"dense", "gaps", "zeros", "three"}
     assert found["two"].waves == found["one"].waves == 0
@@ -126,6 +123,11 @@ def test_waves_are_for_numbers_of_three_values_and_more():
     (column,) = found["gaps"].inputs()
     assert (column.kind, column.waves, column.deviation, column.outputs) == ("gap", 12, 0.25, 26)
     assert embedded("waves3", **numbers())["dense"].deviation == 1
+    encoding, _ = fitted("waves7:0.5", a=np.arange(9.0), b=np.arange(9.0) % 2)
+    waves, plain = encoding.to_dict()["columns"]
+    assert (waves["waves"], waves["deviation"]) == (7, 0.5)
+    assert set(plain) == {"kind", "shift", "scale", "median", "unknown_share", "edges"}
+    assert Encoding.from_dict(encoding.to_dict(), ["a", "b"]) == encoding
 
 
 @pytest.mark.parametrize("text", [
@@ -137,25 +139,21 @@ def test_other_number_embeddings_are_refused(text):
         BY_NAME["number_embedding"].check(text)
 
 
-def test_waves_come_back_from_their_description_which_is_as_before_without_any():
-    encoding, _ = fitted("waves7:0.5", a=np.arange(9.0), b=np.arange(9.0) % 2)
-    waves, plain = encoding.to_dict()["columns"]
-    assert (waves["waves"], waves["deviation"]) == (7, 0.5)
-    assert set(plain) == {"kind", "shift", "scale", "median", "unknown_share", "edges"}
-    assert Encoding.from_dict(encoding.to_dict(), ["a", "b"]) == encoding
-
-
 def codes_of(encoding, rows) -> list[int]:
     return encoding.apply(rows, "float32")["codes1"][:, 0].tolist()
 
 
-def test_few_values_have_an_input_each_and_rare_ones_share_one():
+def test_few_values_and_gaps_have_an_input_each_and_rare_ones_share_one():
     encoding, rows = fitted(a=["x"] * 30 + ["y"] * RARE + ["z"] * (RARE - 1))
     (column,) = encoding.columns
     assert (column.kind, column.values) == ("onehot", 3)
     codes = codes_of(encoding, rows)
     assert sorted(set(codes)) == [0, 1, 2] and codes.count(0) == RARE - 1
     assert codes_of(encoding, rows_of(a=["new", "y", None])) == [0, 2, 0]
+    encoding, _ = fitted(a=["x"] * RARE + ["y"] * RARE)
+    assert codes_of(encoding, rows_of(a=["new", "x"])) == [2, 0]  # no slot is shared
+    encoding, rows = fitted(a=["x"] * RARE + ["y"] * RARE + [None] * RARE)
+    assert encoding.columns[0].values == 3 and len(set(codes_of(encoding, rows)[-RARE:])) == 1
 
 
 @pytest.mark.parametrize("counts, own", [
@@ -171,14 +169,7 @@ def test_few_values_of_a_small_table_have_a_slot_each_if_they_come_again(counts,
     assert encoder.unknown_share == pytest.approx(sum(counts[own:]) / sum(counts))
 
 
-def test_gaps_of_a_category_are_a_value_if_they_are_no_rarity():
-    encoding, _ = fitted(a=["x"] * RARE + ["y"] * RARE)
-    assert codes_of(encoding, rows_of(a=["new", "x"])) == [2, 0]  # no slot is shared
-    encoding, rows = fitted(a=["x"] * RARE + ["y"] * RARE + [None] * RARE)
-    assert encoding.columns[0].values == 3 and len(set(codes_of(encoding, rows)[-RARE:])) == 1
-
-
-def test_many_values_are_embedded_and_the_unseen_share_a_slot_that_is_trained():
+def test_many_values_are_embedded_the_unseen_share_a_slot_and_codes_do_not_depend_on_the_order_of_rows():
     values = [f"v{i}" for i in range(ONE_HOT + 1) for _ in range(RARE + i)]
     encoding, rows = fitted(a=values)
     (column,) = encoding.columns
@@ -187,9 +178,6 @@ def test_many_values_are_embedded_and_the_unseen_share_a_slot_that_is_trained():
     assert min(codes) == 0 and max(codes) < column.values
     assert codes.count(0) == RARE  # the rarest value trains the slot of unseen ones
     assert codes_of(encoding, rows_of(a=["new", "v1"]))[0] == 0
-
-
-def test_codes_do_not_depend_on_the_order_of_the_rows():
     values = ["b"] * 6 + ["a"] * 7 + ["c"] * 5
     (one, rows), (other, back) = fitted(a=values), fitted(a=values[::-1])
     assert one == other and (one.apply(rows, "float32") == other.apply(back, "float32")[::-1]).all()
@@ -319,13 +307,7 @@ def reasons(**columns) -> dict[str, str]:
 IDS = np.random.default_rng(0).permutation(200)
 
 
-def test_names_of_ids():
-    names = ["id", "ID", "customer_id", "PassengerId", "Index", "No", "", "order no", "rownames", "Unnamed: 0"]
-    others = ["paid", "humid", "number", "casino", "age", "grid", "kid", "Unnamed: 0 kg", "cases", "arrow"]
-    assert reasons(**dict.fromkeys([*names, *others], IDS)) == dict.fromkeys(names, "an id")
-
-
-def test_columns_that_tell_nothing_are_left_out_with_the_reason():
+def test_columns_that_tell_nothing_are_left_out_with_the_reason_and_ids_by_their_names():
     columns = {
         "row": np.arange(200), "user_id": IDS * 3, "amount": IDS * 3, "one": np.ones(200), "same": ["x"] * 200,
         "name": [f"n{i}" for i in range(200)], "land": ["x", "y"] * 100, "none": np.full(200, NAN),
@@ -334,6 +316,9 @@ def test_columns_that_tell_nothing_are_left_out_with_the_reason():
         "row": "counts the rows", "user_id": "an id", "one": "one value only", "name": "nearly every value differs",
         "same": "one value only", "none": "gaps only",
     }  # fmt: skip
+    names = ["id", "ID", "customer_id", "PassengerId", "Index", "No", "", "order no", "rownames", "Unnamed: 0"]
+    others = ["paid", "humid", "number", "casino", "age", "grid", "kid", "Unnamed: 0 kg", "cases", "arrow"]
+    assert reasons(**dict.fromkeys([*names, *others], IDS)) == dict.fromkeys(names, "an id")
 
 
 @pytest.mark.parametrize("counts, reason", [

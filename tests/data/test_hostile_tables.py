@@ -69,7 +69,7 @@ def test_weights_that_float32_does_not_hold_are_no_warning_of_numpy():
         nn.train(nn.Network("2,1", "binary"), ds, epochs=1)
 
 
-def test_what_is_masked_is_no_number_anywhere():
+def test_what_is_masked_or_a_gap_is_no_number_anywhere():
     """Dataset, predict and estimators took what lies under the mask for the numbers."""
     x, y = np.random.default_rng(0).random((60, 2)), np.arange(60) % 2
     gaps = np.ma.array(x, mask=x > 0.9)
@@ -88,9 +88,6 @@ def test_what_is_masked_is_no_number_anywhere():
     for rows in (gaps, gaps.filled(np.nan)):
         found.append(nn.NetworkClassifier(networks=1, epochs=1).fit(rows, y).predict_proba(rows))
     np.testing.assert_array_equal(*found)
-
-
-def test_rows_with_gaps_are_none_of_a_network_of_plain_numbers():
     net = nn.Network("1,1", "binary")
     nn.train(net, nn.load({"a": [0.5, 1.5] * 30, "y": [0, 1] * 30}), epochs=1)
     with pytest.raises(DataError, match="the rows have gaps"):

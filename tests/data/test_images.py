@@ -48,16 +48,13 @@ def test_idx_images_with_the_labels_beside_them(write, images, labels):
     assert ds.sha256 == hashlib.sha256(path.read_bytes() + (path.parent / labels).read_bytes()).hexdigest()
 
 
-def test_idx_of_other_shapes_and_types(write):
+def test_idx_of_other_shapes_and_types_and_the_shape_of_the_network(write):
     write(idx(LABELS.astype(">i4"), 0x0C), "labels")
     floats = (PIXELS / 7).astype(">f4")
     ds = load(write(idx(floats, 0x0D), "images"), dtype="float64")
     np.testing.assert_array_equal(ds.x, floats[:, None])
     for array in (PIXELS.reshape(12, 2, 2, 5), PIXELS.reshape(12, 20)):  # colours, vectors
         np.testing.assert_array_equal(load(write(idx(array), "images")).x, array)
-
-
-def test_the_shape_of_the_network(write):
     write(idx(LABELS), "labels")
     path = write(idx(PIXELS), "images")
     assert load(path, inputs=(1, 5, 4), outputs=3).x.shape == (12, 1, 5, 4)
@@ -111,15 +108,12 @@ def test_cifar_records(write, pack):
     assert load(path, classes=NAMES).y.tolist() == [6, 9, 9, 4, 1, 1, 2]
 
 
-def test_many_cifar_records_come_in_pieces(write):
+def test_many_cifar_records_come_in_pieces_and_damaged_files_are_refused(write, tmp_path):
     records = RNG.integers(0, 256, (3000, 3073), np.uint8)
     records[:, 0] = np.arange(3000) % 10
     ds = load(write(gzip.compress(records.tobytes(), 1), "many.bin.gz"))
     np.testing.assert_array_equal(ds.x.reshape(3000, -1), records[:, 1:])
     np.testing.assert_array_equal(ds.y, records[:, 0])
-
-
-def test_damaged_cifar_files_are_refused_and_those_of_another_length_before_they_are_read(write, tmp_path):
     with open(tmp_path / "zeros", "wb") as file:
         file.truncate(1 << 40)  # takes no room on the disk
     assert "1099511627776 bytes, expected whole CIFAR-10 records" in failure(tmp_path / "zeros")
@@ -252,7 +246,7 @@ def test_a_class_folder_whose_name_is_no_text_is_a_class(folder):
     assert ds.classes == ["cat", "d\\udcff"] and ds.y.tolist() == [0, 0, 1, 1]
 
 
-def test_one_image_with_colours_makes_all_images_have_three_channels(folder):
+def test_one_image_with_colours_makes_all_have_three_channels_and_numbers_of_folders_are_in_their_order(folder):
     path, save = folder
     colours = RNG.integers(0, 256, (5, 4, 3), np.uint8)
     save("emu/x.png", colours)
@@ -260,9 +254,6 @@ def test_one_image_with_colours_makes_all_images_have_three_channels(folder):
     assert ds.x.shape == (5, 3, 5, 4) and ds.task == "multiclass"
     np.testing.assert_array_equal(ds.x[4], colours.transpose(2, 0, 1))
     np.testing.assert_array_equal(ds.x[0], np.stack([PIXELS[0]] * 3))
-
-
-def test_class_folders_called_by_numbers_are_in_their_order(folder):
     path, save = folder
     for i in range(12):
         save(f"../numbers/{i}/a.png", PIXELS[i])
@@ -290,7 +281,7 @@ def test_files_that_are_no_images_are_left_out_with_a_warning(folder, warnings_o
     assert warnings_of() == [f"{path}: ignored files that are not images: 1"]
 
 
-def test_bad_folders(folder, tmp_path):
+def test_bad_folders_and_a_missing_pillow_are_told(folder, tmp_path, monkeypatch):
     path, save = folder
     odd = save("dog/z.png", PIXELS[0].T.copy())
     assert "5x4 pixels, expected 4x5 as" in failure(path, names=odd)
@@ -305,9 +296,6 @@ def test_bad_folders(folder, tmp_path):
     assert "no folders, expected" in failure(path / "cat")
     (tmp_path / "none" / "a").mkdir(parents=True)
     assert "no images in its folders" in failure(tmp_path / "none")
-
-
-def test_without_pillow_the_error_says_what_to_install(folder, monkeypatch):
     monkeypatch.setitem(sys.modules, "PIL", None)
     assert 'pip install "pillow>=9"' in refusal(lambda: load(folder[0]))
 

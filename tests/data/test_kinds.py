@@ -101,15 +101,7 @@ def test_dates_in_a_format_that_a_person_gives(form, word, iso):
     assert written.date_of(word + "x", form) is None
 
 
-def test_words_that_no_row_has_do_not_count():
-    """As after rows without a target were taken out."""
-    column = Column("text", np.array([1, 2, 3] * 9), ["soon", "$1", "$2", "$3", "later"])
-    found = kind_of(column, None, "column a")
-    assert found.kind == "written number" and canonical(column, found).odd == {}
-    assert reason_to_leave_out(Column("text", np.ones(9, int), ["a", "b"]), Kind("category")) == "one value only"
-
-
-def test_odd_words_are_counted_with_their_first_rows():
+def test_odd_words_are_counted_with_their_first_rows_and_words_that_no_row_has_do_not_count():
     column = texts("$1", "soon", *(f"${i}" for i in range(1, 60)), "5 kg", "soon", None)
     found = kind_of(column, None, "column a")
     assert canonical(column, found).odd == {"soon": Odd(2, 1), "5 kg": Odd(1, 61)}
@@ -119,6 +111,10 @@ def test_odd_words_are_counted_with_their_first_rows():
     assert canonical(texts("a", "b"), Kind("category")).odd == {}
     numbers = Column("number", np.array([1.0, np.nan]), odd={"x": Odd(1, 1)})
     assert canonical(numbers, Kind("number")).odd == numbers.odd
+    column = Column("text", np.array([1, 2, 3] * 9), ["soon", "$1", "$2", "$3", "later"])
+    found = kind_of(column, None, "column a")
+    assert found.kind == "written number" and canonical(column, found).odd == {}
+    assert reason_to_leave_out(Column("text", np.ones(9, int), ["a", "b"]), Kind("category")) == "one value only"
 
 
 def ordered(*words: str | None, order=("low", "mid", "high")) -> NumberEncoder:

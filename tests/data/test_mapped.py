@@ -386,7 +386,7 @@ def test_too_little_memory_is_refused_with_what_is_enough(folder):
             alone(*mode, "--memory", re.search(enough, result.err)[1])
 
 
-def test_a_window_is_refused_with_the_word_that_takes_its_place(folder):
+def test_a_window_is_refused_and_the_rows_that_a_model_of_windows_held_out_are_asked_for(folder):
     with pytest.raises(UsageError, match="window: has gone; use memory"):
         nn.load("all.csv", window=1000)
     (folder / "config.json").write_text('{"window": 5000}')
@@ -394,9 +394,6 @@ def test_a_window_is_refused_with_the_word_that_takes_its_place(folder):
                         (["--config", "config.json"], "config.json: window: has gone; use memory\n")):  # fmt: skip
         result = run("--train", "--dataset", "all.csv", "--model", "m.bin", *LAYERS, *flags)
         assert (result.code, result.err) == (2, f"nn: {told}")
-
-
-def test_the_rows_that_a_model_of_windows_held_out_are_asked_for(folder):
     net, ds = Network("4,8,1", "binary"), nn.load("all.csv")
     nn.train(net, ds, epochs=1)
     net.describe(config={**net.config, "window": 5000})

@@ -84,13 +84,10 @@ def test_what_stands_in_a_row_without_a_target_does_not_matter_and_others_keep_t
         nn.load(in_form(form, columns, "words"), strict=True)
 
 
-def test_more_than_a_twentieth_of_such_fields_make_a_column_of_texts(folder):
+def test_more_than_a_twentieth_of_such_fields_make_texts_but_one_word_beside_many_numbers_is_a_gap(folder):
     for count, kind in ((10, "number"), (11, "text")):
         ds = nn.load(in_form("csv", sizes({i: f"word {i}" for i in range(count)})))
         assert ds.x.kinds[1] == kind and any("--strict" in line for line in ds.remarks) == (kind == "number")
-
-
-def test_one_word_beside_many_numbers_is_a_gap_in_any_share_unless_a_person_says_that_they_are_numbers(folder):
     source = in_form("csv", sizes(dict.fromkeys(range(0, 60, 2), "Varies")))
     ds = nn.load(source)
     assert 'column size: 30 values that are no number are taken for a gap: "Varies" (30); correct' in ds.remarks[0]

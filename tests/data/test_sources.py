@@ -68,7 +68,7 @@ def test_infinite_numbers_are_odd_words_and_nan_and_null_are_gaps(tmp_path):
         assert column.odd == {"inf": Odd(2, 2), "-inf": Odd(1, 4)} and (column.low, column.high) == (1.5, 3.5)
 
 
-def test_words_for_a_gap_that_are_numbers_or_dates_make_equal_ones_gaps(tmp_path):
+def test_words_for_a_gap_make_equal_numbers_gaps_and_an_empty_field_that_is_none_is_an_odd_word(tmp_path):
     day = np.array(["2020-01-01", "1900-01-01"], "datetime64[s]")
     a, i, f, t = [1.0, -999], [-999, 2], np.array([0.1, 3], np.float32), ["?", "x"]
     frame = pd.DataFrame({"a": a, "i": i, "f": f, "d": day, "t": t})
@@ -80,9 +80,6 @@ def test_words_for_a_gap_that_are_numbers_or_dates_make_equal_ones_gaps(tmp_path
         assert [fields(table.columns[place]) for place in range(5)] == known
     raw = read(frame, dict.fromkeys(range(5), "text"), missing=missing, raw=frozenset(range(5)))
     assert fields(raw.columns[0]) == ["1", "-999"] and fields(raw.columns[4]) == ["?", "x"]
-
-
-def test_an_empty_field_that_is_no_gap_is_an_odd_word_and_in_an_id_a_word():
     frame = pd.DataFrame({"a": [1.0, None, 3], "d": pd.to_datetime(["2020-01-01", None, None]), "t": ["x", None, ""]})
     table = read(frame, {0: "number", 1: "date", 2: "text"}, missing=frozenset({"?"}))
     assert table.columns[0].odd == {"": Odd(1, 1)} and table.columns[1].odd == {"": Odd(2, 1)}
@@ -100,7 +97,7 @@ def test_numbers_are_their_shortest_decimals(dtype):
     assert (column.low, column.high) == (-0.25, float(str(values.max())))
 
 
-def test_all_numbers_are_float64_where_float32_would_blur_one_column():
+def test_all_numbers_are_one_matrix_of_float64_where_float32_would_blur_one_column():
     frame = pd.DataFrame({"a": np.float32([0.1, 2, 3]), "b": [1.7e9, 1.7e9 + 1, 1.7e9 + 2], "t": ["1", "2", "3"]})
     table = read(frame)
     assert table.numbers.dtype == np.float64 and table.numbers[0].tolist() == [0.1, 1.7e9, 1]
@@ -110,9 +107,6 @@ def test_all_numbers_are_float64_where_float32_would_blur_one_column():
     assert [apart.columns[place].values.dtype for place in range(3)] == ["float32", "float64", "float64"]
     assert read(frame, {0: None}, dtype="float64").numbers.tolist() == [[0.1], [2], [3]]
     assert not any(np.shares_memory(column.values, frame["b"]) for column in apart.columns.values())
-
-
-def test_the_columns_of_numbers_are_views_of_one_matrix_in_their_order():
     table = read(np.arange(12.0).reshape(4, 3), {2: None, 0: None})
     assert table.number_places == [0, 2] and table.numbers.tolist() == [[0, 2], [3, 5], [6, 8], [9, 11]]
     assert all(column.values.base is not None for column in table.columns.values())
@@ -298,21 +292,16 @@ def test_a_database_with_several_tables_wants_the_name_of_one(tmp_path):
     assert are_there(f"{path}:few") and not are_there(f"{tmp_path}/b.db:few")
 
 
-def test_a_database_that_another_program_writes_is_told_as_that(tmp_path, monkeypatch):
+def test_a_database_that_another_program_writes_or_has_left_half_written_is_told_as_that(tmp_path, monkeypatch):
     write_database(pd.DataFrame({"a": [1.0, 2.0], "y": [0, 1]}), tmp_path / "a.db")
     writer = sqlite3.connect(tmp_path / "a.db", isolation_level=None)
     writer.execute("BEGIN EXCLUSIVE")
     monkeypatch.setattr(sqlite3, "connect", functools.partial(sqlite3.connect, timeout=0))
     assert "(database is locked); wait for the program that writes it" in refusal(lambda: opened(tmp_path / "a.db"))
-    writer.close()
-
-
-def test_what_a_killed_writer_has_left_is_told(tmp_path):
-    """Only who may write the database can take back the writer's half: it was said to be damaged."""
+    writer.close()  # only who may write a database can take back a writer's half: it was said to be damaged
     program = """
 import os, sqlite3, sys
 writer = sqlite3.connect(sys.argv[1], isolation_level=None)
-writer.execute("create table t (a, y)")
 writer.execute("pragma cache_size = 1")
 writer.execute("begin")
 writer.executemany("insert into t values (?, ?)", [(n, "x" * 50) for n in range(20_000)])
@@ -323,24 +312,19 @@ os._exit(0)
     assert refusal(lambda: opened(tmp_path / "a.db")).endswith(told)
 
 
-def test_the_digest_of_a_database_is_that_of_its_log_too(tmp_path):
-    """Rows that were written, but are not yet in the file itself."""
-    with contextlib.closing(sqlite3.connect(tmp_path / "a.db", isolation_level=None)) as base:
-        base.execute("pragma journal_mode = wal")
-        base.execute("create table t (a, y)")
-        digests = []
-        for _ in range(2):
-            base.executemany("insert into t values (?, ?)", [(row / 7, row % 2) for row in range(60)])
-            digests.append(nn.load(str(tmp_path / "a.db")).sha256)
-    assert digests[0] != digests[1]
-
-
-def test_rows_of_a_database_are_in_the_order_of_their_keys(tmp_path, monkeypatch):
+def test_rows_of_a_database_are_in_the_order_of_their_keys_and_the_digest_is_that_of_its_log_too(tmp_path, monkeypatch):
     monkeypatch.setattr(sqlite, "_READ_ROWS", 32)
     write_database(pd.DataFrame({"a": np.arange(300.0), "y": np.arange(300) % 2}), tmp_path / "a.db")
     with contextlib.closing(sqlite3.connect(tmp_path / "a.db")) as connection, connection:
         connection.execute("DELETE FROM t WHERE CAST(a AS INTEGER) % 3 = 0")
     assert read(tmp_path / "a.db").numbers[:, 0].tolist() == [i for i in range(300) if i % 3]
+    with contextlib.closing(sqlite3.connect(tmp_path / "a.db", isolation_level=None)) as base:
+        base.execute("pragma journal_mode = wal")
+        digests = []
+        for _ in range(2):
+            base.executemany("insert into t values (?, ?)", [(row / 7, row % 2) for row in range(60)])
+            digests.append(nn.load(str(tmp_path / "a.db")).sha256)
+    assert digests[0] != digests[1]
 
 
 def test_json_lines_may_have_numbers_and_texts_in_a_column_and_lack_some_and_texts_stay_as_they_are(tmp_path):

@@ -72,21 +72,13 @@ def test_the_positive_class_is_yes_or_one_or_the_rarer(folder, common, rare, pos
     assert nn.Model.load("m.bin").network.classes == ds.classes
 
 
-def test_the_original_program_takes_the_larger_and_a_tie_the_last_by_name(tmp_path):
+def test_the_original_program_takes_the_larger_a_tie_the_last_by_name_and_another_word_is_refused(tmp_path):
     assert nn.load(table(tmp_path / "t.csv", repeated("b", "a"))).classes == ["a", "b"]
     assert nn.load(table(tmp_path / "t.csv", repeated("2", "2", "1")), plain=True).classes == ["1", "2"]
-
-
-def test_a_positive_class_that_is_none_is_refused(tmp_path):
     for words, told in (("ab", "the classes a and b; name one of them"), ("abc", "3 classes, expected two classes")):
         path = table(tmp_path / "t.csv", repeated(*words))
         result = run("--train", "--dataset", path, "--model", tmp_path / "m.bin", "--positive", "c")
         assert result.code == 2 and "--positive c: " in result.err and f"has {told}" in result.err
-
-
-def test_a_network_with_an_output_for_each_number_takes_them_as_classes(tmp_path):
-    path = table(tmp_path / "a.csv", repeated(5, 10, 15))
-    assert nn.load(path, outputs=3).classes == ["5", "10", "15"] and nn.load(path, outputs=1).task == "regression"
 
 
 @pytest.mark.parametrize("words, told", [
@@ -107,12 +99,6 @@ def test_a_stray_among_numbers_or_texts_is_told_with_its_cures(tmp_path, words, 
     assert nn.load(path, task="multiclass").rows == len(words)
 
 
-def test_a_stray_among_more_numbers_than_there_may_be_classes(tmp_path):
-    path = table(tmp_path / "a.csv", [*range(10_500), "oops", *range(9)])
-    message = 'row 10502, column t: found "oops", expected a number; correct it, or remove the row, or --missing oops'
-    assert message in failure(path) and message in failure(path, task="regression")
-
-
 def test_a_reader_that_has_failed_is_freed_at_once(tmp_path):
     """In a circle with the error its memory is freed in any order, which ends some Pythons."""
     path = table(tmp_path / "a.csv", [*range(10_500), "oops"])
@@ -126,7 +112,7 @@ def test_a_reader_that_has_failed_is_freed_at_once(tmp_path):
         gc.enable()
 
 
-def test_numbers_and_texts_are_classes_in_every_format_if_a_person_says_so(tmp_path):
+def test_numbers_and_texts_are_classes_in_every_format_if_a_person_or_the_network_says_so(tmp_path):
     pandas = pytest.importorskip("pandas")
     words = repeated("alpha", "beta", "1", "1.5")
     path = table(tmp_path / "a.csv", words)
@@ -135,15 +121,20 @@ def test_numbers_and_texts_are_classes_in_every_format_if_a_person_says_so(tmp_p
     for source in (path, parquet, frame):
         ds = nn.load(source, task="multiclass")
         assert ds.classes == ["1", "1.5", "alpha", "beta"] and [ds.classes[y] for y in ds.y] == words
+    path = table(tmp_path / "a.csv", repeated(5, 10, 15))
+    assert nn.load(path, outputs=3).classes == ["5", "10", "15"] and nn.load(path, outputs=1).task == "regression"
 
 
-def test_names_of_the_rows_are_no_classes_but_more_than_a_hundred_names_of_many_rows_are(tmp_path):
+def test_names_of_rows_are_no_classes_but_names_of_many_rows_are_and_many_numbers_have_no_stray(tmp_path):
     path = table(tmp_path / "a.csv", [f"n{i}" for i in range(30)] + ["n1", "n2"])
     assert "30 different texts in 32 rows, expected class names, which come again; choose" in failure(path)
     assert len(nn.load(path, task="multiclass").classes) == 30
     names = [f"town {i}" for i in range(150)]
     assert len(nn.load(table(tmp_path / "a.csv", repeated(*names, rows=10))).classes) == 150
     assert "150 different texts" in failure(table(tmp_path / "a.csv", repeated(*names, rows=9)))
+    path = table(tmp_path / "a.csv", [*range(10_500), "oops", *range(9)])
+    message = 'row 10502, column t: found "oops", expected a number; correct it, or remove the row, or --missing oops'
+    assert message in failure(path) and message in failure(path, task="regression")
 
 
 @pytest.mark.parametrize("form", ["2019-03-{:02}", "3/{}/2019", "2019-03-{:02}T10:20:30Z", "Mar {}, 2019"])

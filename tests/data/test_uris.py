@@ -54,7 +54,7 @@ def test_every_format_is_read_from_a_server(server, name):
     assert table.sha256.sha256 == hashlib.sha256(server.objects[f"day/{name}"]).hexdigest()
 
 
-def test_a_file_is_read_from_a_copy_and_one_table_with_files_here(server, tmp_path):
+def test_a_file_is_read_from_a_copy_one_table_with_files_here_and_its_name_when_pickled(server, tmp_path):
     assert len(read(f"{tmp_path}/a.parquet,{uri(server, 'day/a.parquet')}")) == 18
     known, files = formats.recognise(uri(server, "day/a.csv"))
     assert known.name == "CSV"
@@ -64,6 +64,10 @@ def test_a_file_is_read_from_a_copy_and_one_table_with_files_here(server, tmp_pa
     assert os.stat(copy).st_mode & 0o777 == 0o600
     del files, source
     assert not os.path.exists(copy)
+    (file,) = data_files(uri(server, "day/a.csv"))
+    assert pickle.loads(pickle.dumps(file)) == uri(server, "day/a.csv") == absolute(file) == relative_to("/else", file)
+    assert short_name(file) == "a.csv"
+    assert are_there(uri(server, "day/a.csv")) and not are_there(uri(server, "day/gone.csv"))
 
 
 def test_a_pattern_a_folder_and_a_file_that_is_not_there_or_not_for_us_are_one_line(server):
@@ -97,13 +101,6 @@ def test_a_server_that_fails_while_a_file_is_read_is_named(server, monkeypatch, 
 def test_a_uri_with_a_secret_is_refused(given, found):
     message = told(lambda: data_files(given), nn.UsageError)
     assert f"://...: {found} in the URI" in message and "tok" not in message.replace("sas_token", "")
-
-
-def test_a_file_elsewhere_is_its_name_when_it_is_pickled(server):
-    (file,) = data_files(uri(server, "day/a.csv"))
-    assert pickle.loads(pickle.dumps(file)) == uri(server, "day/a.csv") == absolute(file) == relative_to("/else", file)
-    assert short_name(file) == "a.csv"
-    assert are_there(uri(server, "day/a.csv")) and not are_there(uri(server, "day/gone.csv"))
 
 
 def test_uris_of_this_machine_are_files_and_so_are_names_like_uris(folder):

@@ -32,7 +32,7 @@ def test_numbers_in_words(words, values):
     assert list(map(way_of_numbers(words).value_of, words)) == values
 
 
-def test_words_for_a_gap_among_plain_numbers():
+def test_words_for_a_gap_among_numbers_and_one_in_twenty_in_another_way():
     """Beside many numbers words without a digit are gaps; beside few they are categories of their own."""
     way = way_of_numbers(["1.5", "-", "2.5", "?", "4"])
     assert list(map(way.value_of, ("1.5", "-", "?"))) == [1.5, None, None]
@@ -43,9 +43,6 @@ def test_words_for_a_gap_among_plain_numbers():
         assert way_of_numbers(many + others) == WrittenNumbers("1,234.5")
     assert way_of_numbers([*many[:16], "tbd"]) is None
     assert way_of_numbers([*many, "tbd", "soon", "never"]) is way_of_numbers([*many, "c18"]) is None
-
-
-def test_one_in_twenty_may_be_written_in_another_way():
     many = [f"{i}.5 kmpl" for i in range(40)]
     way = way_of_numbers([*many, "3 km/kg", "null kmpl"])
     assert way == WrittenNumbers("1,234.5", "", "kmpl")
@@ -104,7 +101,7 @@ def test_what_strptime_writes_in_a_form_of_the_table_is_read(form, _):
     assert [date_of(word, found) for word in words] == expected
 
 
-def test_day_or_month_first_is_as_the_values_tell_else_it_is_asked_for():
+def test_day_or_month_first_is_as_the_values_tell_else_it_is_asked_for_and_words_may_be_gaps():
     assert way_of_dates(["1/2/2019", "1/13/2019", "3/4/2019"]) == "month/day/year"
     assert way_of_dates(["1-2-2019", "13-1-2019", "3-4-2019"]) == "day/month/year"
     assert way_of_dates(["1/2/2019", "1/13/2019", "13/1/2019"], [5, 90, 5]) == "month/day/year"
@@ -115,9 +112,6 @@ def test_day_or_month_first_is_as_the_values_tell_else_it_is_asked_for():
     for words in (["01/02/2019", "03/04/2019", "05/06/2019"], ["2/1/2019", "2/2/2019", "2/3/2019"]):
         with pytest.raises(nn.DataError, match=words[0]):
             way_of_dates(words)
-
-
-def test_words_for_a_gap_among_dates():
     words = ["1/31/2019", ".", "2/1/2019", "3/1/2019"]
     assert way_of_dates(words) == "month/day/year" and date_of(".", "month/day/year") is None
     assert way_of_dates([*words, "*", "-"]) is None and way_of_dates([*words, "soon"]) is None
