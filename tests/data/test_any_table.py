@@ -12,6 +12,7 @@ import pytest
 from support.command_line import ONE, run, succeed
 from support.people import as_csv, people, train_on_people
 from support.table_formats import everything, pd
+from support.tables import trained_on
 
 import nn
 from nn.data.dataset import TableRows
@@ -137,8 +138,8 @@ def test_a_model_comes_back_with_its_columns_and_reads_the_data_of_its_training(
     np.testing.assert_array_equal(net.predict(ds.x), nn.Network.load("m.bin").predict(ds.x))
     assert b'"format\\":2' in (folder / "m.bin").read_bytes()
     (folder / "a.csv").write_text("".join(f"{i},{i * i % 7},{'ab'[i % 2]}\n" for i in range(40)))
-    ds, net = nn.load("a.csv"), nn.Network("2,3,1", "binary")
-    nn.train(net, ds, epochs=1)
+    ds = nn.load("a.csv")
+    net = trained_on(ds)
     assert (net.schema.task, net.schema.classes, net.schema.width) == ("binary", ["a", "b"], 2)
     again = nn.load_for(net, "a.csv")
     np.testing.assert_array_equal(again.y, ds.y)
@@ -173,8 +174,7 @@ def test_columns_of_one_name_are_found_in_their_order(folder):
     x = np.random.default_rng(0).normal(size=(60, 3))
     frame = pd.DataFrame(np.c_[x, x @ [1, 2, 3]], columns=["a", "a", "b", "y"])
     ds = nn.load(frame)
-    net = nn.Network.for_data(ds, "auto,4,1")
-    nn.train(net, ds, epochs=1)
+    net = trained_on(ds)
     own = net.predict(ds.x)
     for other in (frame, frame.iloc[:, [2, 0, 3, 1]], frame.iloc[:, [0, 2, 1]]):
         np.testing.assert_array_equal(net.predict(other), own)
@@ -190,8 +190,7 @@ def frame_of(columns: dict[str, list[str]]):
 
 def parameters_and_encoding(path_or_frame, **choices) -> tuple[dict, dict]:
     ds = nn.load(path_or_frame, **choices)
-    net = nn.Network(f"{ds.inputs},8,1", ds.task)
-    nn.train(net, ds, epochs=2)
+    net = trained_on(ds, epochs=2)
     return net.parameters(), net.encoding.to_dict() | {"sha256": ds.sha256}
 
 

@@ -16,7 +16,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from support.command_line import ONE, on_terminal, run
-from support.tables import failure, peak_of_loading
+from support.tables import failure, peak_of_loading, trained_on
 
 import nn
 from nn.data import records
@@ -73,8 +73,7 @@ def test_what_is_masked_or_a_gap_is_no_number_anywhere():
     """Dataset, predict and estimators took what lies under the mask for the numbers."""
     x, y = np.random.default_rng(0).random((60, 2)), np.arange(60) % 2
     gaps = np.ma.array(x, mask=x > 0.9)
-    net = nn.Network("2,1", "binary")
-    nn.train(net, nn.Dataset(x, y, "binary"), epochs=1)
+    net = trained_on(nn.Dataset(x, y, "binary"))
     for use in (lambda: net.predict(gaps), lambda: nn.train(net, nn.Dataset(gaps, y, "binary"), epochs=1)):
         with pytest.raises(DataError, match="row (3, column 2 of 2|2, column 1 of x): found nan"):
             use()
@@ -88,8 +87,7 @@ def test_what_is_masked_or_a_gap_is_no_number_anywhere():
     for rows in (gaps, gaps.filled(np.nan)):
         found.append(nn.NetworkClassifier(networks=1, epochs=1).fit(rows, y).predict_proba(rows))
     np.testing.assert_array_equal(*found)
-    net = nn.Network("1,1", "binary")
-    nn.train(net, nn.load({"a": [0.5, 1.5] * 30, "y": [0, 1] * 30}), epochs=1)
+    net = trained_on(nn.load({"a": [0.5, 1.5] * 30, "y": [0, 1] * 30}))
     with pytest.raises(DataError, match="the rows have gaps"):
         nn.test(net, nn.load({"a": [0.5, None] * 30, "y": [0, 1] * 30}))
 
@@ -126,8 +124,7 @@ def test_half_of_a_surrogate_pair_is_written_out(folder):
     table = {"x": [0.5, 1.5] * 30, "kind \udc80": ["half \ud800", "whole"] * 30, "y": ["yes \udfff", "no"] * 30}
     ds = nn.load(table, target="y")
     assert ds.classes == ["no", "yes \\udfff"] and ds.columns == ["x", "kind \\udc80"]
-    net = nn.Network.for_data(ds)
-    nn.train(net, ds, epochs=1)
+    net = trained_on(ds)
     for name in ("m.bin", "m.onnx", "m.c"):
         net.export(name)
     Path("t.jsonl").write_text("\n".join(json.dumps(dict(zip(table, row))) for row in zip(*table.values())))

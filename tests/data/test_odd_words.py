@@ -6,7 +6,7 @@ import re
 import numpy as np
 import pytest
 from support.command_line import ONE, run, succeed
-from support.tables import as_frame, refusal, saved
+from support.tables import as_frame, refusal, saved, trained_on
 
 import nn
 
@@ -29,12 +29,6 @@ def sizes(odd: dict[int, str], rows: int = ROWS) -> dict[str, list]:
 def in_form(form: str, columns: dict, name: str = "t"):
     """What nn.load takes: a file in the current folder, or a frame."""
     return as_frame(columns, form) if form in ("pandas", "columns") else saved(columns, f"{name}.{form}")
-
-
-def trained_on(ds, layers="auto,4,1", epochs=1):
-    net = nn.Network.for_data(ds, layers, seed=0)
-    nn.train(net, ds, epochs=epochs)
-    return net
 
 
 ALL = ["csv", "db", "parquet", "pandas", "columns"]

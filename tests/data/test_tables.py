@@ -20,7 +20,7 @@ from hypothesis import strategies as st
 from support.command_line import environment, run
 from support.effort import examples
 from support.table_formats import assert_same, feather, fields, opened, pa, parquet, pd, read, written
-from support.tables import c_number, refusal
+from support.tables import c_number, refusal, trained_on
 
 import nn
 from nn.data.arrow import arrow_block
@@ -185,9 +185,7 @@ def test_rows_whose_file_was_written_to_or_removed_since_have_no_digest(parquet_
         file.write(b"PAR1")
     os.utime(path, (1e9, 1e9))
     assert ds.sha256 is other.sha256 is None and pickle.loads(pickle.dumps(ds)).sha256 is None
-    net = nn.Network("2,1", task="binary")
-    nn.train(net, ds)
-    net.export(tmp_path / "m.bin")
+    trained_on(ds).export(tmp_path / "m.bin")
     failed = run("--test", "--model", tmp_path / "m.bin")
     assert failed.code == 65 and "has changed since" in failed.err
 

@@ -5,7 +5,7 @@ import datetime
 import numpy as np
 import pytest
 from support.command_line import run, succeed
-from support.tables import saved
+from support.tables import saved, trained_on
 
 import nn
 from nn.data import kinds, written
@@ -171,12 +171,8 @@ def test_columns_of_such_words_are_inputs_and_a_model_knows_how_they_are_written
 
 def test_they_become_what_plain_numbers_and_dates_become(offered):
     (offered / "plain.csv").write_text("\n".join(offers(PLAIN)).replace("%", ""))
-    scores = []
-    for ds in (nn.load("offers.csv"), nn.load("plain.csv")):
-        net = nn.Network("3,4,1", "binary")
-        nn.train(net, ds, epochs=1)
-        scores.append(net.predict(ds.x))
-    np.testing.assert_allclose(*scores, rtol=1e-5)
+    sets = nn.load("offers.csv"), nn.load("plain.csv")
+    np.testing.assert_allclose(*(trained_on(ds).predict(ds.x) for ds in sets), rtol=1e-5)
 
 
 def test_a_person_may_call_them_numbers_and_dates(offered):

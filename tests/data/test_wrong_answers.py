@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from support.command_line import run, succeed
 from support.table_formats import pa, pd
-from support.tables import as_frame, csv_of, saved
+from support.tables import as_frame, csv_of, saved, trained_on
 
 import nn
 
@@ -121,8 +121,7 @@ def test_a_data_set_that_was_read_without_the_model_is_no_test_of_another_column
     table = np.random.default_rng(0).normal(size=(ROWS, 3))
     columns = {"a": table[:, 0], "b": table[:, 1], "price": table @ [1, 2, 3]}
     ds = nn.load(columns)
-    net = nn.Network.for_data(ds)
-    nn.train(net, ds, epochs=1)
+    net = trained_on(ds)
     new = {"z": table[:, 2], **without(columns, "price")}
     for source, name in ((new, ""), (saved(new, "new.csv"), "new.csv: ")):
         with pytest.raises(nn.DataError, match=f"{name}the target is b, an input of the network, .* nn.load_for"):
@@ -273,8 +272,7 @@ def test_a_frame_with_two_columns_of_one_name_is_read_as_its_file(layout, form):
     nets = {}
     for own in "yf":
         ds = nn.load(pair_frame(form, layout, own), target=layout.index("t"))
-        nets[own] = nn.Network.for_data(ds, seed=1)
-        nn.train(nets[own], ds, epochs=2)
+        nets[own] = trained_on(ds, epochs=2)
     scores = nets["f"].predict(pair_frame(form, layout, "f", 1))
     np.testing.assert_array_equal(nets["y"].predict(pair_frame(form, layout, "y", 1)), scores)
     for inputs in ("nb", "bn"):  # where y is there once it is the input

@@ -16,6 +16,8 @@ from nn.data.csv_head import read_head
 from nn.data.csv_table import CsvSource
 from nn.data.dataset import Choices, Schema
 from nn.ds import load
+from nn.nn import Network
+from nn.train import train
 from nn.utils import DataError, NnError
 from support.command_line import environment
 
@@ -131,6 +133,13 @@ def peak_of_loading(path, small) -> tuple[int, str]:
     done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=60, env=environment())
     peak, _, message = done.stdout.partition(" ")
     return int(peak), message
+
+
+def trained_on(ds, layers=None, **flags):
+    """A network that is trained on a data set for an epoch."""
+    net = Network.for_data(ds, layers, seed=0)
+    train(net, ds, **{"epochs": 1} | flags)
+    return net
 
 
 def seconds_of(*calls):
