@@ -50,8 +50,7 @@ def test_a_decimal_comma_and_a_decimal_point_are_one_too_many(write):
 
 @pytest.mark.parametrize("text, has_header", [
     ("a,b\n1,2\n", True), ("1,2\n3,4\n", False), ("1,a\n2,b\n", False), ("a,b\nc,d\n", True),
-    ("red,yes\nblue,no\nred,no\nblue,yes\n", False),
-    ("color,good\nred,yes\nblue,no\nred,no\nblue,yes\n", True),
+    ("red,yes\nblue,no\nred,no\nblue,yes\n", False), ("color,good\nred,yes\nblue,no\nred,no\nblue,yes\n", True),
     ("1,4,0_A11,0_A12\n6,1169,1,0\n48,5951,0,1\n", True),
     ("1,4,0_A11,0_A12\n6,1169,True,False\n48,5951,False,True\n", True),
     (",x,y\n0,1,2\n1,3,4\n", True), ("0,1,2\n" + "39,Private,a\n41,State,b\n" * 9, True),
@@ -60,8 +59,7 @@ def test_a_decimal_comma_and_a_decimal_point_are_one_too_many(write):
     ("5.1,3.5,setosa\n4.9,3.0,virginica\n6,7,setosa\n", False), ("0,1,yes\n1,1,no\n", False),
     ("x,y,t\n1,2,3\n", True), ("7,abc,3,0\n1,2,3,1\n", False), ("-,5,2\n1,2,3\n4,5,6\n", False),
     ('"x","g"\n"a",1\n"b",2\n', True), ("a,a,b\n1,2,3\n", True),
-    ('"594",-200,1\n1,2,0\n', False), ('"0",1,"2"\n1,2,0\n3,4,1\n', False),
-    ('"0","1","2"\n1,2,0\n3,4,1\n', False),
+    ('"594",-200,1\n1,2,0\n', False), ('"0",1,"2"\n1,2,0\n3,4,1\n', False), ('"0","1","2"\n1,2,0\n3,4,1\n', False),
     ("land,1990,1991,1995\nA,3,4,2010\nB,7,1,9\n", False),
     ("land,1990,1991,1995,1996,1997,1998,1999,2000\nA,3,4,2010,5,6,7,8,9\nB,7,1,9,1,2,3,4,5\n", True),
     ("land,1990,1991,1995,1996,1997,1998,1999,2000\nA,1,2,3,4,5,6,7,8\nB,7,1,9,1,2,3,4,5\n", False),

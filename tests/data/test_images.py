@@ -32,8 +32,7 @@ def idx(array, kind=0x08):
 @pytest.mark.parametrize("images, labels", [
     ("train-images-idx3-ubyte", "train-labels-idx1-ubyte"),
     ("train-images-idx3-ubyte.gz", "train-labels-idx1-ubyte.gz"),
-    ("train-images-idx3-ubyte.gz", "train-labels-idx1-ubyte"),
-    ("t10k-images.idx3-ubyte", "t10k-labels.idx1-ubyte.gz"),
+    ("train-images-idx3-ubyte.gz", "train-labels-idx1-ubyte"), ("t10k-images.idx3-ubyte", "t10k-labels.idx1-ubyte.gz"),
     ("images", "labels"),
 ])  # fmt: skip
 def test_idx_images_with_the_labels_beside_them(write, images, labels):

@@ -27,8 +27,7 @@ def kind(*words: str | None, choice: Kind | None = None) -> Kind:
     (["red", "blue", "red"], Kind("category")), ([None, None], Kind("category")),
     (["$1,234.50", "$3", "$4"], Kind.of(WrittenNumbers("1,234.5", "$"))),
     (["3.5 %", "3 %", "4 %"], Kind.of(WrittenNumbers("1,234.5", "", "%"))),
-    (["31.12.2019", "1.2.2019", "2.2.2019"], Kind.of(WrittenDates("day.month.year"))),
-    (["5%", "6%"], Kind("category")),
+    (["31.12.2019", "1.2.2019", "2.2.2019"], Kind.of(WrittenDates("day.month.year"))), (["5%", "6%"], Kind("category")),
 ])  # fmt: skip
 def test_what_texts_are(words, expected):
     assert kind(*words) == expected

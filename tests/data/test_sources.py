@@ -167,8 +167,7 @@ NO_COLUMNS = "the data frame: no columns, expected features and a target"
 @pytest.mark.parametrize("frame, y, told", [
     (np.zeros((0, 3)), None, NO_ROWS), ({"a": []}, None, NO_ROWS), ({"a": np.zeros(0), "b": []}, None, NO_ROWS),
     (pd.DataFrame({"a": []}), None, NO_ROWS), (pa.table({"a": pa.array([], "f8")}), None, NO_ROWS),
-    (np.zeros((3, 0)), None, NO_COLUMNS), ({}, None, NO_COLUMNS),
-    (pd.DataFrame(index=[1, 2]), None, NO_COLUMNS),
+    (np.zeros((3, 0)), None, NO_COLUMNS), ({}, None, NO_COLUMNS), (pd.DataFrame(index=[1, 2]), None, NO_COLUMNS),
     *((np.zeros((3, 2)), y, "targets for 3 rows, expected one for each") for y in
       ([1, 2], 5, np.zeros((2, 2)), pd.DataFrame({"b": [1]}))),
     ({"age": [1, 2], "land": ["Peru"]}, None, ": 2 values of age, 1 of land, expected one for each row"),
@@ -432,8 +431,7 @@ def test_packed_files_are_known_by_what_is_in_them_or_to_be_unpacked_and_others_
     ('{"a": 1}\n{"a": 2}\n', "JSON lines"), ('{"a": [1], "b": 2}\r\n{"a": [2]}', "JSON lines"),
     ('{"a": 1}', "JSON lines"), ('{"a": ' + "1" * 5000 + "}\n", "JSON lines"), ('{"a": [1, 2]}\n', None),
     ('{\n"a": 1}\n', None), ("{a},b\n1,2\n", "CSV"),
-    ('[{"a": 1}]', None), ("1 1:2 2:3\n0 1:5 # x\n1 2:", None), ("1 1:2\n1 x\n", "CSV"),
-    ("time 1:2\n1 3:4\n", "CSV"),
+    ('[{"a": 1}]', None), ("1 1:2 2:3\n0 1:5 # x\n1 2:", None), ("1 1:2\n1 x\n", "CSV"), ("time 1:2\n1 3:4\n", "CSV"),
 ])  # fmt: skip
 def test_text_is_json_lines_another_format_or_csv(tmp_path, text, name):
     (tmp_path / "a").write_text(text)

@@ -223,10 +223,8 @@ def test_a_model_of_written_dates_reads_dates_of_typed_columns_and_iso_dates(fol
 
 
 @pytest.mark.parametrize("learned, form, expected", [
-    ("%Y%m%d", "%d/%m/%Y", "yearmonthday"),
-    ("%d.%m.%Y", "%Y%m%d", "day.month.year"),
-    ("%d %b %Y", "%m/%d/%Y", "day month year"),
-    ("%I:%M:%S %p", "%Y-%m-%d", "hour:minute"),
+    ("%Y%m%d", "%d/%m/%Y", "yearmonthday"), ("%d.%m.%Y", "%Y%m%d", "day.month.year"),
+    ("%d %b %Y", "%m/%d/%Y", "day month year"), ("%I:%M:%S %p", "%Y-%m-%d", "hour:minute"),
 ])  # fmt: skip
 def test_a_column_of_dates_that_are_all_written_in_another_way_is_refused(folder, learned, form, expected):
     columns = trained_on_days(folder, learned)
