@@ -5,7 +5,7 @@ import random
 
 import numpy as np
 import pytest
-from support.tables import fields_of, odd_of, read_csv
+from support.tables import fields, odd_of, read_csv
 
 from nn.data import csv_head, csv_table
 from nn.data.column import GAPS, Wanted
@@ -71,7 +71,7 @@ def test_what_is_odd_or_wrong_in_a_piece_is_told_with_its_line(write):
 def test_a_header_behind_many_blank_lines_is_no_row_and_quotes_over_a_cut_are_one_field(write):
     assert len(read_csv(write("\n" * 300 + "a,b,y\n" + "1,2,0\n3,4,1\n" * 30))) == 60
     table = read_csv(write("t,y\n" + '"u\nv",0\n' * 5 + '"' + "1,0\n" * 200 + '",1\n' + "w,1\n" * 5))
-    assert len(table) == 11 and len({*fields_of(table.columns[0])}) == 3
+    assert len(table) == 11 and len({*fields(table.columns[0])}) == 3
 
 
 def test_a_file_that_has_changed_since_its_first_lines_were_read_is_refused(write):
@@ -86,4 +86,4 @@ def test_a_word_in_two_encodings_keeps_its_rows(write):
     words = ["\u00e9", "one", "two", "three"] * 50
     encoded = [word.encode("latin-1" if i % 3 else "utf-8") for i, word in enumerate(words)]
     table = read_csv(write(b"w,y\n" + b"".join(word + b",1\n" for word in encoded)))
-    assert fields_of(table.columns[0]) == words
+    assert fields(table.columns[0]) == words

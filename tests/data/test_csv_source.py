@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from support.effort import examples
-from support.tables import ANY, fields_of, odd_of, read_csv, refusal
+from support.tables import ANY, fields, odd_of, read_csv, refusal
 
 from nn.data import csv_table
 from nn.data.column import GAPS, MOSTLY, Odd, Wanted, number_in
@@ -39,7 +39,7 @@ def test_words_dates_ids_and_gaps_have_typed_columns(write):
     assert word.values.dtype == np.int32 and word.values.tolist() == [0, 1, 0, 2, -1]
     assert word.words == ["red", "blue", 're"d'] and word.is_gap.tolist() == [False] * 4 + [True]
     np.testing.assert_array_equal(day.values, [1709164800, -30, nan, 1709200800, nan])
-    assert fields_of(name) == ["a", 'b "x"', "", "d", "NA"]
+    assert fields(name) == ["a", 'b "x"', "", "d", "NA"]
     np.testing.assert_array_equal(y.values, [0, 1, 0, nan, 1])
     assert y.values.dtype == np.float64 and (y.low, y.high) == (0, 1)
     assert not any(column.odd for column in table.columns.values())
@@ -70,12 +70,12 @@ def test_rows_that_are_no_rows_are_refused(write, row, message):
 def test_words_for_a_gap_are_those_given_without_them_an_empty_field_is_odd_or_a_word(write):
     table = read_csv(write("a,b\n-999,na\n-99,NA\n5,\n"), reads=["number", "text"], missing=frozenset({"-999", "na"}))
     np.testing.assert_array_equal(table.columns[0].values, [math.nan, -99, 5])
-    assert fields_of(table.columns[1]) == [None, "NA", ""]
+    assert fields(table.columns[1]) == [None, "NA", ""]
     table = read_csv(write("a,b\n\xe9,1\nred,2\n".encode("latin-1")), missing=frozenset({"\xe9"}))
-    assert fields_of(table.columns[0]) == [None, "red"]
+    assert fields(table.columns[0]) == [None, "red"]
     table = read_any(write(ANY + "1,a,2024-01-01,i,1\n,,,NA,NA\n"), missing=frozenset())
     assert [odd_of(table, place) for place in (0, 2, 4)] == [{word: (1, "row 3")} for word in ("", "", "NA")]
-    assert fields_of(table.columns[1]) == ["a", ""]
+    assert fields(table.columns[1]) == ["a", ""]
 
 
 def test_columns_that_are_not_wanted_may_hold_anything_and_so_may_those_of_a_choice(write):
@@ -105,7 +105,7 @@ def test_the_digest_is_that_of_the_file(write, rows, packed):
     assert table.sha256.sha256 == hashlib.sha256(data).hexdigest() and len(table) == rows
 
 
-@pytest.mark.parametrize("fields, reads", [
+@pytest.mark.parametrize("words, reads", [
     (["1"] * 95 + ["x"] * 5, "number"), (["1"] * 94 + ["x"] * 6, "text"), (["2024-01-02"] * 95 + ["x"] * 5, "date"),
     (["2024-01-02"] * 94 + ["x"] * 6, "text"), (["NA"] * 99 + ["7"], "number"), (["NA"] * 9, "text"),
     (["1"] * 2000 + ["x"] * 90, "number"), (["007", "1.10"] * 1000 + ["x"] * 2000, "text"),
@@ -113,15 +113,15 @@ def test_the_digest_is_that_of_the_file(write, rows, packed):
     (["2024-01-02"] * 2000 + ["x"] * 2000, "text"), (["x"] * 1000 + ["2024-01-02"] * 99000, "date"),
     (["NA"] * 2000 + ["word"] * 50, "text"), (["NA"] * 2000 + ["2024-01-02"] * 50, "date"),
 ])  # fmt: skip
-def test_a_column_is_what_most_of_its_fields_are(write, fields, reads):
-    table = read_csv(write("a,b\n" + "".join(f"{field},1\n" for field in fields)))
+def test_a_column_is_what_most_of_its_fields_are(write, words, reads):
+    table = read_csv(write("a,b\n" + "".join(f"{word},1\n" for word in words)))
     column = table.columns[0]
     assert column.reads == reads and table.number_places == ([0, 1] if reads == "number" else [1])
     if reads == "text":
-        assert fields_of(column) == [None if field in GAPS else field for field in fields]
+        assert fields(column) == [None if word in GAPS else word for word in words]
     else:
-        gaps = np.isnan(column.values).sum() - fields.count("NA")
-        assert sum(odd.rows for odd in column.odd.values()) == fields.count("x") == gaps
+        gaps = np.isnan(column.values).sum() - words.count("NA")
+        assert sum(odd.rows for odd in column.odd.values()) == words.count("x") == gaps
 
 
 @pytest.mark.parametrize("first, later, dtype", [
@@ -131,12 +131,12 @@ def test_a_column_is_what_most_of_its_fields_are(write, fields, reads):
     (["word"] * 1000, [1.7e9, 1.7e9 + 1] * 20_000, "float64"),
 ])  # fmt: skip
 def test_all_numbers_are_double_where_float32_would_blur_one_column_of_all_rows(write, first, later, dtype):
-    fields = [*first, *later]
-    table = read_csv(write("a,b\n" + "".join(f"{field},{i}.1\n" for i, field in enumerate(fields))))
+    known = [*first, *later]
+    table = read_csv(write("a,b\n" + "".join(f"{field},{i}.1\n" for i, field in enumerate(known))))
     assert table.numbers.dtype == dtype == table.columns[0].values.dtype and table.number_places == [0, 1]
-    expected = np.array([math.nan if isinstance(field, str) else field for field in fields])
+    expected = np.array([math.nan if isinstance(field, str) else field for field in known])
     np.testing.assert_array_equal(table.columns[0].values, expected.astype(dtype))
-    decimals = np.array([float(f"{i}.1") for i in range(len(fields))], dtype)
+    decimals = np.array([float(f"{i}.1") for i in range(len(known))], dtype)
     np.testing.assert_array_equal(table.columns[1].values, decimals)
 
 
@@ -156,7 +156,7 @@ def test_words_grow_from_block_to_block(write, size):
     expected = {word: code for code, word in enumerate(dict.fromkeys(words))}
     columns = reader.taken().columns
     assert columns[1].words == [*expected] and columns[1].values.tolist() == [expected[word] for word in words]
-    assert fields_of(columns[3]) == [f"id{i}" for i in range(5000)]
+    assert fields(columns[3]) == [f"id{i}" for i in range(5000)]
     assert columns[0].odd == {word: Odd(words.count(word), words.index(word)) for word in expected}
 
 
@@ -193,7 +193,7 @@ def test_what_pythons_writer_writes_reads_as_it_was(tmp_path_factory, rows, sepa
     expected = [[field.strip(" \t\r\n") for field in row] for row in rows]
     columns = read_texts(path, ["1x", "b", "c"], separator, block, dict.fromkeys(range(3), "text"), frozenset({""}))
     for place in range(3):
-        assert fields_of(columns[place]) == [row[place] or (None if place < 2 else "") for row in expected]
+        assert fields(columns[place]) == [row[place] or (None if place < 2 else "") for row in expected]
     columns = read_texts(path, ["1x", "b", "c"], separator, block, dict.fromkeys(range(3), "number"), GAPS)
     for place, column in columns.items():
         texts = [row[place] for row in expected]
@@ -223,7 +223,7 @@ def test_blanks_between_fields_are_one_separator_however_many(tmp_path_factory, 
     path.write_text(data.draw(st.sampled_from(["\n", "\r\n", "\n \t\n"])).join(lines), newline="")
     columns = read_texts(path, ["1x", "b", "c"], " ", block, dict.fromkeys(range(3), "text"), frozenset())
     for place in range(3):
-        assert fields_of(columns[place]) == [row[place].strip('"').strip() for row in rows]
+        assert fields(columns[place]) == [row[place].strip('"').strip() for row in rows]
 
 
 def test_real_tables_read_as_the_csv_module_reads_them(shared):
@@ -236,9 +236,9 @@ def test_real_tables_read_as_the_csv_module_reads_them(shared):
         found = source.read(Wanted(dict.fromkeys(range(source.width)), dtype="float64"))
         assert len(texts) == len(found) == len(rows) > 100
         for place, column in texts.columns.items():
-            fields = [row[place] for row in rows]
-            assert [field or "" for field in fields_of(column)] == fields
-            known = [number_in(field) for field in fields if field not in GAPS]
+            words = [row[place] for row in rows]
+            assert [field or "" for field in fields(column)] == words
+            known = [number_in(word) for word in words if word not in GAPS]
             share = sum(value is not None for value in known) / max(1, len(known))
             assert (found.columns[place].reads == "number") == (share >= MOSTLY)
             if share == 1:

@@ -451,14 +451,11 @@ def test_a_folder_is_told_by_its_files_and_digits_of_another_script_are_letters_
 
 
 @pytest.mark.timing
-@pytest.mark.parametrize(
-    "text", [b"a", b"\0", b" ", b"\n", b"%\n", b"1 ", b"1 1:1 ", b"1 1:1\n", b".", b"{", b'{"', b'{"a":[', b"{}\n"]
-)
-def test_no_beginning_of_a_file_takes_long_to_tell(text, tmp_path):
-    (tmp_path / "a").write_bytes((text * 4096)[:4096])
-
+def test_no_beginning_of_a_file_takes_long_to_tell(tmp_path):
     def tell():
         with contextlib.suppress(nn.DataError):
             formats.format_of(str(tmp_path / "a"))
 
-    assert seconds_of(tell)[0] < 8e-3
+    for text in (b"a", b"\0", b" ", b"\n", b"%\n", b"1 ", b"1 1:1 ", b"1 1:1\n", b".", b"{", b'{"', b'{"a":[', b"{}\n"):
+        (tmp_path / "a").write_bytes((text * 4096)[:4096])
+        assert seconds_of(tell)[0] < 8e-3, text

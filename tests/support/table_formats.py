@@ -11,6 +11,7 @@ import pytest
 from nn.data import formats
 from nn.data.column import Wanted
 from nn.data.frames import open_frame
+from support.tables import fields
 
 pa = pytest.importorskip("pyarrow")
 pd = pytest.importorskip("pandas")
@@ -29,13 +30,6 @@ def read(source, reads=None, **wanted):
     if not hasattr(source, "read"):
         source = open_frame(source) or opened(source)
     return source.read(Wanted(dict.fromkeys(range(source.width)) if reads is None else reads, **wanted))
-
-
-def fields(column) -> list:
-    """The fields of a column: numbers, seconds or words, None for a gap."""
-    if column.reads == "text":
-        return [None if code < 0 else column.words[code] for code in column.values]
-    return [None if np.isnan(value) else value for value in column.values.tolist()]
 
 
 def assert_same(table, expected, form) -> None:

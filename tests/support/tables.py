@@ -114,9 +114,11 @@ def texts(*words: str | None) -> Column:
     return Column("text", np.array([-1 if word is None else known.index(word) for word in words], np.int32), known)
 
 
-def fields_of(column):
-    """The fields of a column of text as texts, None for a gap."""
-    return [column.words[code] if code >= 0 else None for code in column.values]
+def fields(column) -> list:
+    """The fields of a column: numbers, seconds or words, None for a gap."""
+    if column.reads == "text":
+        return [None if code < 0 else column.words[code] for code in column.values]
+    return [None if np.isnan(value) else value for value in column.values.tolist()]
 
 
 def odd_of(table, place):
