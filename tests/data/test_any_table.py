@@ -76,13 +76,23 @@ def test_flags_overrule_what_the_fields_look_like(folder):
     assert lines[0].startswith("row,name,predicted") and lines[3].split(",")[1] == "person 2"
 
 
-def test_a_name_that_comes_twice_and_is_left_out_once_is_found_again(folder):
+def test_columns_of_one_name_are_found_in_their_order_and_where_one_was_left_out(folder):
     columns = people(200)
     rows = zip(columns["name"], columns["town"], columns["age"], columns["rich"], strict=True)
     (folder / "twice.csv").write_text("\n".join(["town,town,age,rich", *map(",".join, rows)]))
     told = succeed("--train", "--dataset", "twice.csv", "--model", "m.bin", "--epochs", 1).err
     assert "left out: town (nearly every value differs)" in told
     succeed("--test", "--model", "m.bin")
+    x = np.random.default_rng(0).normal(size=(60, 3))
+    frame = pd.DataFrame(np.c_[x, x @ [1, 2, 3]], columns=["a", "a", "b", "y"])
+    ds = nn.load(frame)
+    net = trained_on(ds)
+    own = net.predict(ds.x)
+    for other in (frame, frame.iloc[:, [2, 0, 3, 1]], frame.iloc[:, [0, 2, 1]]):
+        np.testing.assert_array_equal(net.predict(other), own)
+    assert (net.predict(frame.iloc[:, [1, 0, 2]]) != own).any()
+    with pytest.raises(nn.DataError, match="no column a, expected every column"):
+        net.predict(frame.iloc[:, 1:])
 
 
 def test_a_file_without_a_header_is_read_by_position(folder):
@@ -117,7 +127,7 @@ def test_a_column_that_gives_the_target_away_gets_a_remark(folder):
     assert told.count("alone") == 1
 
 
-def test_layers_count_the_columns_that_are_kept_and_are_timed(folder):
+def test_layers_count_the_columns_that_are_kept_and_are_timed_but_m_files_and_reference_know_numbers_only(folder):
     common = (*ONE, "--dataset", "people.csv", "--model", "m.bin", "--epochs", 1)
     for spec in ("5,8,1", "auto,8,1"):
         succeed(*common, "--layers", spec)
@@ -129,6 +139,11 @@ def test_layers_count_the_columns_that_are_kept_and_are_timed(folder):
     assert layers[0]["layer"] == "embedding" and len(layers) == 4 and layers[1]["forward_ms"] > 0
     names = {event["name"] for event in json.loads((folder / "t.json").read_text())["traceEvents"]}
     assert {"forward 0 embedding", "forward 1 60", "forward 3 1"} <= names
+    train = ("--train", "--dataset", "people.csv")
+    failed = run(*train, "--layers", "auto,4,1:sigmoid", "--activation", "sigmoid", "--model", "m.m")
+    assert failed.code == 2 and ".m file knows numbers" in failed.err
+    failed = run(*train, "--model", "m.bin", "--reference", "--layers", "8,4,1")
+    assert failed.code == 65 and "expected a number" in failed.err
 
 
 def test_a_model_comes_back_with_its_columns_and_reads_the_data_of_its_training(trained, folder):
@@ -148,14 +163,6 @@ def test_a_model_comes_back_with_its_columns_and_reads_the_data_of_its_training(
     assert images.pixels == (1, 2, 2) and images.width == 4
 
 
-def test_the_original_format_and_the_reference_know_numbers_only(folder):
-    train = ("--train", "--dataset", "people.csv")
-    failed = run(*train, "--layers", "auto,4,1:sigmoid", "--activation", "sigmoid", "--model", "m.m")
-    assert failed.code == 2 and ".m file knows numbers" in failed.err
-    failed = run(*train, "--model", "m.bin", "--reference", "--layers", "8,4,1")
-    assert failed.code == 65 and "expected a number" in failed.err
-
-
 @pytest.mark.parametrize("mode, gone, told", [
     ("--test", ["rich"], "no column rich, expected every column that the model was trained on, rich as the target"),
     ("--test", ["town", "age", "rich"], "no columns age, town, rich, expected every column"),
@@ -168,19 +175,6 @@ def test_all_columns_that_are_missing_are_named(trained, folder, mode, gone, tol
     (folder / "less.csv").write_text(as_csv(columns, [name for name in columns if name not in gone]))
     failed = run(mode, "--model", "m.bin", "--dataset", "less.csv")
     assert failed.code == 65 and f"less.csv: {told}" in failed.err and len(failed.err.splitlines()[-1]) < 250
-
-
-def test_columns_of_one_name_are_found_in_their_order(folder):
-    x = np.random.default_rng(0).normal(size=(60, 3))
-    frame = pd.DataFrame(np.c_[x, x @ [1, 2, 3]], columns=["a", "a", "b", "y"])
-    ds = nn.load(frame)
-    net = trained_on(ds)
-    own = net.predict(ds.x)
-    for other in (frame, frame.iloc[:, [2, 0, 3, 1]], frame.iloc[:, [0, 2, 1]]):
-        np.testing.assert_array_equal(net.predict(other), own)
-    assert (net.predict(frame.iloc[:, [1, 0, 2]]) != own).any()
-    with pytest.raises(nn.DataError, match="no column a, expected every column"):
-        net.predict(frame.iloc[:, 1:])
 
 
 def frame_of(columns: dict[str, list[str]]):

@@ -75,13 +75,18 @@ def test_a_header_is_told_by_the_columns(write, text, has_header):
     assert head_of(write(text), header="no").names is None
 
 
-def test_a_header_of_numbers_is_one_where_a_person_says_so(write):
+def test_a_header_of_numbers_is_one_where_a_person_says_so_and_a_second_one_of_units_a_row_with_gaps(write):
     path = write("".join(f"{row}\n" for row in ("10,20,30", *["15,b,1", "18,a,0", "19,a,1"] * 4)))
     assert load(path).rows == 13
     assert load(path, target="30", header="yes").rows == 12
     for header in ("no", "auto"):
         with pytest.raises(UsageError, match="the file has 3 columns"):
             load(path, target="30", header=header)
+    ds = load(write("#a,b\n1,2.5\n2,3.5\n"))  # a name may begin as a comment does
+    assert ds.columns == ["#a"] and ds.rows == 2
+    rows = ["time,temp,y", "s,\u00b0C,", *(f"{i / 4},{i}.5,{'ab'[i % 2]}" for i in range(30))]
+    ds = load(write("\n".join(rows)))
+    assert (ds.rows, ds.unlabelled) == (30, 1)
 
 
 def test_headers_of_real_tables(shared):
@@ -120,14 +125,6 @@ def test_what_is_no_beginning_of_a_table_is_refused(write, text, told):
     path = write(text)
     with pytest.raises(DataError, match=told):
         load(path)
-
-
-def test_a_second_header_of_units_is_a_row_with_gaps(write):
-    ds = load(write("#a,b\n1,2.5\n2,3.5\n"))  # a name may begin as a comment does
-    assert ds.columns == ["#a"] and ds.rows == 2
-    rows = ["time,temp,y", "s,\u00b0C,", *(f"{i / 4},{i}.5,{'ab'[i % 2]}" for i in range(30))]
-    ds = load(write("\n".join(rows)))
-    assert (ds.rows, ds.unlabelled) == (30, 1)
 
 
 @pytest.mark.parametrize("line", ["sep=;\r\n", "\ufeffsep=;\n", '"sep=;"\n'])

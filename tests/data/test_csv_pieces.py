@@ -60,21 +60,12 @@ def test_pieces_are_the_rows_of_the_whole(tmp_path, seed, monkeypatch):
     assert read > 15
 
 
-def test_what_is_odd_or_wrong_in_a_piece_is_told_with_its_line(write):
+def test_what_is_odd_or_wrong_in_a_piece_is_told_with_its_line_and_a_file_that_has_changed_refused(write):
     table = read_csv(write("a,b,y\n" + "1,2,0\n" * 200 + "1,oops,1\n" + "3,4,1\n" * 50), reads={1: "number"})
     assert odd_of(table, 1) == {"oops": (1, "row 202")} and len(table) == 251
     path = write("a,b,y\n" + "1,2,0\n" * 200 + "1,1\n" + "3,4,1\n" * 50)
     with pytest.raises(DataError, match="row 202: 2 columns, expected 3 as in the header"):
         read_csv(path)
-
-
-def test_a_header_behind_many_blank_lines_is_no_row_and_quotes_over_a_cut_are_one_field(write):
-    assert len(read_csv(write("\n" * 300 + "a,b,y\n" + "1,2,0\n3,4,1\n" * 30))) == 60
-    table = read_csv(write("t,y\n" + '"u\nv",0\n' * 5 + '"' + "1,0\n" * 200 + '",1\n' + "w,1\n" * 5))
-    assert len(table) == 11 and len({*fields(table.columns[0])}) == 3
-
-
-def test_a_file_that_has_changed_since_its_first_lines_were_read_is_refused(write):
     path = write("a,b\n" + "1,2\n" * 500)
     source = CsvSource([str(path)], str(path))
     write("a,b\n" + "1,2\n" * 501)
@@ -82,7 +73,10 @@ def test_a_file_that_has_changed_since_its_first_lines_were_read_is_refused(writ
         source.read(Wanted({0: "number"}))
 
 
-def test_a_word_in_two_encodings_keeps_its_rows(write):
+def test_a_header_behind_blank_lines_quotes_over_a_cut_and_a_word_in_two_encodings_keep_their_rows(write):
+    assert len(read_csv(write("\n" * 300 + "a,b,y\n" + "1,2,0\n3,4,1\n" * 30))) == 60
+    table = read_csv(write("t,y\n" + '"u\nv",0\n' * 5 + '"' + "1,0\n" * 200 + '",1\n' + "w,1\n" * 5))
+    assert len(table) == 11 and len({*fields(table.columns[0])}) == 3
     words = ["\u00e9", "one", "two", "three"] * 50
     encoded = [word.encode("latin-1" if i % 3 else "utf-8") for i, word in enumerate(words)]
     table = read_csv(write(b"w,y\n" + b"".join(word + b",1\n" for word in encoded)))

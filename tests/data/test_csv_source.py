@@ -78,13 +78,16 @@ def test_words_for_a_gap_are_those_given_without_them_an_empty_field_is_odd_or_a
     assert fields(table.columns[1]) == ["a", ""]
 
 
-def test_columns_that_are_not_wanted_may_hold_anything_and_so_may_those_of_a_choice(write):
+def test_columns_may_hold_anything_if_not_wanted_or_chosen_and_too_large_a_number_shows_in_its_bounds(write):
     table = read_csv(write(ANY + "x,a,31.12.2024,i,1\n1,b,,j,0\n"), reads={4: "number"})
     assert [*table.columns] == [4] and table.numbers.tolist() == [[1], [0]]
     assert read_csv(write(ANY + "1,a,,i,1\n"), reads={}).numbers.shape == (1, 0)
     table = read_csv(write("a,b,c\n" + "x,x,1\n" * 9 + "1,2024-01-01,2\n"), reads=["number", "date", "text"])
     assert [column.reads for column in table.columns.values()] == ["number", "date", "text"]
     assert table.columns[2].words == ["1", "2"] and odd_of(table, 1) == {"x": (9, "row 2")}
+    assert read_csv(write("a\n1.7e9\n1700000001\n"), exact=frozenset({0})).numbers.shape == (2, 0)
+    column = read_csv(write("a,b\n1,1\n1e39,2\n")).columns[0]
+    assert column.high == 1e39 and column.values.tolist() == [1, math.inf] and not column.odd
 
 
 def test_rows_of_several_files_follow_each_other_and_are_named_by_their_file(write):
@@ -138,12 +141,6 @@ def test_all_numbers_are_double_where_float32_would_blur_one_column_of_all_rows(
     np.testing.assert_array_equal(table.columns[0].values, expected.astype(dtype))
     decimals = np.array([float(f"{i}.1") for i in range(len(known))], dtype)
     np.testing.assert_array_equal(table.columns[1].values, decimals)
-
-
-def test_a_number_too_large_for_float32_shows_in_its_bounds_and_an_exact_one_stands_apart(write):
-    assert read_csv(write("a\n1.7e9\n1700000001\n"), exact=frozenset({0})).numbers.shape == (2, 0)
-    column = read_csv(write("a,b\n1,1\n1e39,2\n")).columns[0]
-    assert column.high == 1e39 and column.values.tolist() == [1, math.inf] and not column.odd
 
 
 @pytest.mark.parametrize("size", [1, 7, 100, None])

@@ -92,16 +92,13 @@ def embedded(text: str | None, **columns) -> dict[str, NumberEncoder]:
     return dict(zip(columns, fitted(text, **columns)[0].encoders, strict=True))
 
 
-def test_only_a_usual_value_makes_pieces_where_nothing_is_said():
+def test_only_a_usual_value_makes_pieces_where_nothing_is_said_and_pieces_hold_as_many_values_each():
     for count, pieces in ((900, 6), (9000, 48)):  # one for each 30 of the other values, 48 at most
         found = embedded(None, **numbers(count=count))
         edges = {name: len(encoder.edges) for name, encoder in found.items() if encoder.edges}
         assert edges == {"zeros": 1 + pieces + 1}
         assert not any(encoder.waves for encoder in found.values())
     assert not any(encoder.edges or encoder.waves for encoder in embedded("linear", **numbers()).values())
-
-
-def test_pieces_hold_as_many_values_each():
     columns = numbers()
     found = embedded("pieces5", **columns)
     counts = {name: len(encoder.edges) - 1 for name, encoder in found.items() if encoder.edges}
@@ -206,7 +203,7 @@ def test_the_parts_of_a_date_are_those_of_numpy():
     assert part(np.array([0.0]), "weekday") == 3  # a Thursday
 
 
-def test_beside_waves_a_date_has_its_parts_that_vary():
+def test_a_date_has_pieces_or_waves_and_its_parts_where_they_are_asked_for_and_nothing_else_without():
     days = np.arange("2021-01-01", "2022-01-01", dtype="datetime64[D]").astype("datetime64[s]")
     days[7] = np.datetime64("NaT")
     encoding, rows = fitted(embedding="waves3:0.5", when=days)
@@ -222,9 +219,6 @@ def test_beside_waves_a_date_has_its_parts_that_vary():
     months = np.arange("2001-01", "2003-01", dtype="datetime64[M]").astype("datetime64[s]")
     assert fitted(embedding="waves3", when=months)[0].encoders[0].parts == ["month", "weekday"]
     assert fitted(embedding="waves3", when=months[[0, 5] * 9])[0].encoders[0].parts == []  # two values are no axis
-
-
-def test_a_date_has_pieces_where_they_are_asked_for_and_nothing_else_without():
     days = np.arange("2021-01-01", "2021-04-11", dtype="datetime64[D]").astype("datetime64[s]")
     (encoder,) = fitted(embedding="pieces4", when=days)[0].encoders
     assert len(encoder.edges) == 5 and not encoder.parts and len(encoder.inputs()[0].edges) == 5
@@ -307,7 +301,7 @@ def reasons(**columns) -> dict[str, str]:
 IDS = np.random.default_rng(0).permutation(200)
 
 
-def test_columns_that_tell_nothing_are_left_out_with_the_reason_and_ids_by_their_names():
+def test_columns_that_tell_nothing_are_left_out_with_the_reason_but_counters_where_all_tell_nothing():
     columns = {
         "row": np.arange(200), "user_id": IDS * 3, "amount": IDS * 3, "one": np.ones(200), "same": ["x"] * 200,
         "name": [f"n{i}" for i in range(200)], "land": ["x", "y"] * 100, "none": np.full(200, NAN),
@@ -319,6 +313,11 @@ def test_columns_that_tell_nothing_are_left_out_with_the_reason_and_ids_by_their
     names = ["id", "ID", "customer_id", "PassengerId", "Index", "No", "", "order no", "rownames", "Unnamed: 0"]
     others = ["paid", "humid", "number", "casino", "age", "grid", "kid", "Unnamed: 0 kg", "cases", "arrow"]
     assert reasons(**dict.fromkeys([*names, *others], IDS)) == dict.fromkeys(names, "an id")
+    assert decided(rownames=IDS, rank=np.arange(200)) == {0: "an id"}
+    assert decided(rownames=IDS, x=np.ones(200)) == {1: "one value only"}
+    assert decided(has_names=False, a=np.arange(200)) == {}
+    rows = {"row": np.arange(200), "none": np.full(200, NAN), "other": np.arange(200) % 7}
+    assert decided(choices={"row": "number", "none": "number"}, **rows) == {1: "gaps only"}
 
 
 @pytest.mark.parametrize("counts, reason", [
@@ -339,11 +338,3 @@ def test_texts_are_left_out_for_what_is_true_of_them_and_a_factor_of_few_rows_is
 ])  # fmt: skip
 def test_numbers_that_count_the_rows_from_0_or_1_and_ids_that_never_repeat_tell_nothing(name, numbers, reason):
     assert reasons(**{name: np.array(numbers, float)}) == ({name: reason} if reason else {})
-
-
-def test_where_all_columns_tell_nothing_counters_with_a_name_stay_and_what_was_said_but_gaps():
-    assert decided(rownames=IDS, rank=np.arange(200)) == {0: "an id"}
-    assert decided(rownames=IDS, x=np.ones(200)) == {1: "one value only"}
-    assert decided(has_names=False, a=np.arange(200)) == {}
-    rows = {"row": np.arange(200), "none": np.full(200, NAN), "other": np.arange(200) % 7}
-    assert decided(choices={"row": "number", "none": "number"}, **rows) == {1: "gaps only"}

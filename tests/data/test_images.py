@@ -226,7 +226,7 @@ def folder(tmp_path):
     return tmp_path / "set", save
 
 
-def test_a_folder_of_class_folders(folder, request):
+def test_a_folder_of_class_folders_is_read_without_files_that_are_no_images(folder, request, warnings_of):
     path, _ = folder
     ds = load(path)
     assert (ds.task, ds.classes, ds.y.tolist()) == ("binary", ["cat", "dog"], [0, 0, 1, 1])
@@ -235,6 +235,11 @@ def test_a_folder_of_class_folders(folder, request):
     assert ds.x.dtype == np.uint8 and ds.path == str(path) and not is_mapped(ds.x)
     request.getfixturevalue("mapped")
     assert is_mapped(load(path).x)
+    path, _ = folder
+    for name in ("cat/notes.txt", "cat/.hidden.png", "readme.txt"):
+        (path / name).write_text("x")
+    assert load(path).rows == 4
+    assert warnings_of() == [f"{path}: ignored files that are not images: 1"]
 
 
 @pytest.mark.skipif(sys.platform == "darwin", reason="its names are Unicode")
@@ -270,14 +275,6 @@ def test_the_hash_of_a_folder_covers_names_classes_and_pixels(folder):
     save("dog/c.png", PIXELS[9])
     hashes.append(load(path).sha256)
     assert hashes[0] == hashes[1] and len(set(hashes)) == 4
-
-
-def test_files_that_are_no_images_are_left_out_with_a_warning(folder, warnings_of):
-    path, _ = folder
-    for name in ("cat/notes.txt", "cat/.hidden.png", "readme.txt"):
-        (path / name).write_text("x")
-    assert load(path).rows == 4
-    assert warnings_of() == [f"{path}: ignored files that are not images: 1"]
 
 
 def test_bad_folders_and_a_missing_pillow_are_told(folder, tmp_path, monkeypatch):

@@ -47,16 +47,13 @@ def test_a_person_may_say_what_texts_are(words, choice, expected):
     assert kind(*words, choice=choice) == expected
 
 
-def test_columns_of_numbers_and_dates_are_that_and_texts_that_are_called_so_have_odd_words_alone():
+def test_numbers_and_dates_are_that_texts_called_so_are_odd_words_and_day_or_month_first_is_asked_for():
     """One place above refuses these, with the row."""
     for reads in ("number", "date"):
         assert kind_of(Column(reads, np.zeros(3)), None, "column a") == Kind(reads)
         column = texts("red", "blue", "red")
         found = kind_of(column, Kind(reads), "column a")
         assert found == Kind(reads) and canonical(column, found).odd == {"red": Odd(2, 0), "blue": Odd(1, 1)}
-
-
-def test_day_or_month_first_is_asked_for_with_cures_that_a_shell_takes():
     words = texts("01/02/2019", "03/04/2019", "05/06/2019")
     with pytest.raises(nn.DataError, match=re.escape("""--dates '"a, b'"'"'s=%d/%m/%Y"' or""")):
         kind_of(words, None, "column a, b's", "a, b's")

@@ -67,15 +67,12 @@ def test_rows_of_an_array_and_of_a_frame_are_predicted_alike(table, folder):
     np.testing.assert_array_equal(Network.load("m.bin").predict(frame), by_frame)
 
 
-def test_the_bytes_do_not_depend_on_threads_or_memory(table, folder):
+def test_the_bytes_do_not_depend_on_threads_or_memory_and_each_network_and_fold_has_its_own(table, folder):
     models = set()
     for flags in (("--threads", 1), ("--threads", 3), ("--memory", "100M"), ("--networks", 1)):
         succeed(*TRAIN, *WAVES, "--model", "m.bin", *flags)
         models.add((folder / "m.bin").read_bytes())
     assert len(models) == 1
-
-
-def test_each_of_several_networks_and_folds_has_its_own(table, folder):
     succeed(*TRAIN, *WAVES, "--networks", 3, "--model", "m.bin")
     first = [member.parameters()["layer0.weight"] for member in Network.of_file("m.bin").members]
     assert len(first) == 3 and len({weight.tobytes() for weight in first}) == 3

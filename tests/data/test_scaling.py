@@ -26,15 +26,12 @@ def test_every_scaling_has_its_formula(kind):
         Scaling.fit("standard", x)
 
 
-def test_scaling_constants_come_from_the_training_rows_alone():
+def test_constants_come_from_the_training_rows_alone_and_constant_columns_become_zero_with_a_warning(warnings_of):
     x = np.array([[1, 10], [3, 30], [100, 1000]], np.float32)
     scaling = Scaling.fit("normalization", x, np.array([0, 1]))
     np.testing.assert_array_equal(scaling.apply(x, "float64"), [[0, 0], [1, 1], [49.5, 49.5]])
     scaling = Scaling.fit("standarization", x, np.array([0, 1]))
     np.testing.assert_array_equal(scaling.apply(x[[1, 0]], "float64"), [[1, 1], [-1, -1]])
-
-
-def test_constant_columns_become_zero_with_one_warning(warnings_of):
     x = np.array([[1, 5, 2], [1, 6, 2], [1, 7, 2]], np.float32)
     scaling = Scaling.fit("standardization", x)
     assert [message[:17] for message in warnings_of()] == ["2 of 3 features h"]

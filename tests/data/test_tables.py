@@ -161,26 +161,16 @@ def test_rows_without_a_target_are_left_out_with_their_words(tmp_path):
         nn.load(frame.assign(y=None))
 
 
-@pytest.fixture
-def parquet_file(tmp_path):
-    """A Parquet file of numbers, and the SHA-256 of its bytes."""
+def test_a_file_has_a_digest_that_goes_with_its_rows_unless_it_was_written_to_or_removed_before(tmp_path):
     path = tmp_path / "a.parquet"
     pd.DataFrame({"a": range(40), "b": np.arange(40) / 7, "y": [0, 1] * 20}).to_parquet(path)
-    return path, hashlib.sha256(path.read_bytes()).hexdigest()
-
-
-def test_a_file_has_a_digest_that_goes_with_its_rows(parquet_file):
-    path, sha256 = parquet_file
-    ds = nn.load(path)
-    assert pickle.loads(pickle.dumps(nn.load(path))).sha256 == ds.of_rows([1, 3]).sha256 == sha256
-    path.unlink()
-    assert ds.sha256 == sha256
-
-
-def test_rows_whose_file_was_written_to_or_removed_since_have_no_digest(parquet_file, tmp_path):
-    path, _ = parquet_file
-    ds, other = nn.load(path), nn.load(shutil.copy(path, tmp_path / "b.parquet"))
-    os.remove(tmp_path / "b.parquet")
+    sha256 = hashlib.sha256(path.read_bytes()).hexdigest()
+    copies = [shutil.copy(path, tmp_path / name) for name in ("b.parquet", "c.parquet")]
+    ds, kept, other = nn.load(path), *map(nn.load, copies)
+    assert pickle.loads(pickle.dumps(nn.load(path))).sha256 == kept.of_rows([1, 3]).sha256 == sha256
+    for copy in copies:
+        os.remove(copy)
+    assert kept.sha256 == sha256
     with open(path, "r+b") as file:
         file.write(b"PAR1")
     os.utime(path, (1e9, 1e9))

@@ -169,14 +169,10 @@ def test_columns_of_such_words_are_inputs_and_a_model_knows_how_they_are_written
     assert (offered / "m.bin").read_bytes() == (offered / "n.bin").read_bytes()
 
 
-def test_they_become_what_plain_numbers_and_dates_become(offered):
+def test_they_become_what_plain_numbers_and_dates_become_and_a_person_may_call_them_so(offered):
     (offered / "plain.csv").write_text("\n".join(offers(PLAIN)).replace("%", ""))
     sets = nn.load("offers.csv"), nn.load("plain.csv")
     np.testing.assert_allclose(*(trained_on(ds).predict(ds.x) for ds in sets), rtol=1e-5)
-
-
-def test_a_person_may_call_them_numbers_and_dates(offered):
-    """And is told of a column that holds none, as most of its words are written."""
     ds = nn.load("offers.csv", numbers="price", dates="day")
     assert [kind.kind for kind in ds.kinds] == ["written number", "written number", "written date"]
     for name, said in (("day", "numbers"), ("price", "dates")):

@@ -154,7 +154,7 @@ def test_pages_and_validation_files_know_no_target_either(folder):
     assert not (folder / "r.html").exists()
 
 
-def test_several_targets_are_all_there_or_none(folder):
+def test_several_targets_are_all_there_or_none_and_two_of_one_name_are_two(folder):
     rng = np.random.default_rng(0)
     columns = {name: rng.normal(size=ROWS).round(3).tolist() for name in ("a", "b", "u", "v")}
     trained(saved(columns, "train.csv"), "--target", "u,v", "--task", "regression")
@@ -169,9 +169,19 @@ def test_several_targets_are_all_there_or_none(folder):
         assert found == (header[:3], [row[:3] for row in rows])
         absent = "column u" if "v" in names else "columns u, v"
         assert f"no {absent}, expected every column" in refused("--test", "new.csv")
+    names, columns = pair_table("bnt", "y")
+    for file, header in (("y", names), ("f", ["b", "u", "v"])):
+        (folder / f"{file}.csv").write_text(csv_of(header, columns))
+    found = []
+    for file in "yf":
+        trained(f"{file}.csv", "--target", "1,2", "--task", "regression")
+        found.append((figures()["rmse"], figures("--dataset", f"{file}.csv")["rmse"], predicted(f"{file}.csv")[1]))
+    assert found[0] == found[1]
+    (folder / "other.csv").write_text(csv_of([*names[1:], "b"], [*columns[1:], columns[0]]))
+    refused("--test", "other.csv")
 
 
-def test_columns_without_names_are_found_by_their_places(folder):
+def test_columns_without_names_are_found_by_their_places_and_arrays_with_targets_need_none(folder):
     """With no header in the file, or none in the training's: the target is behind the inputs, or not there."""
     rng = np.random.default_rng(0)
     table = rng.integers(0, 99, (ROWS, 3)) / 4
@@ -188,10 +198,6 @@ def test_columns_without_names_are_found_by_their_places(folder):
         for new in ("named_new.csv", "plain_new.csv", "plain_new.npy"):
             assert predicted(new)[1] == [row[:2] for row in rows]
             refused("--test", new)
-
-
-def test_arrays_with_their_targets_need_no_names(folder):
-    """NPZ has x and y: a model whose target has a name is tested on it."""
     rng = np.random.default_rng(0)
     x = rng.normal(size=(ROWS, 2)).astype(np.float32)
     y = x @ np.float32([1, 2])
@@ -301,17 +307,3 @@ def test_of_the_columns_with_the_targets_name_an_input_is_no_target_and_two_else
     asked = ("--target", other.index("t"))
     assert figures("--dataset", "other.csv", *asked) == figures("--dataset", "y_new.csv")
     assert predicted("other.csv", *asked) == (header, rows)
-
-
-def test_two_targets_of_one_name_are_two(folder):
-    """Each is judged by its own column."""
-    names, columns = pair_table("bnt", "y")
-    for file, header in (("y", names), ("f", ["b", "u", "v"])):
-        (folder / f"{file}.csv").write_text(csv_of(header, columns))
-    found = []
-    for file in "yf":
-        trained(f"{file}.csv", "--target", "1,2", "--task", "regression")
-        found.append((figures()["rmse"], figures("--dataset", f"{file}.csv")["rmse"], predicted(f"{file}.csv")[1]))
-    assert found[0] == found[1]
-    (folder / "other.csv").write_text(csv_of([*names[1:], "b"], [*columns[1:], columns[0]]))
-    refused("--test", "other.csv")
