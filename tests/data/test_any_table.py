@@ -57,9 +57,8 @@ def test_all_obstacles_of_a_file_are_told_at_once_with_both_cures(folder):
 
 @pytest.mark.parametrize("names", ["x,speed of light,y\n", 'x,"a, b",y\n', "x,,y\n", ""])
 def test_the_cures_that_a_message_tells_work_as_they_stand(names, folder):
-    (folder / "t.csv").write_text(
-        names + "".join(f"{i},{'two words' if i == 90 else i % 7},{i % 2}\n" for i in range(100))
-    )
+    rows = [f"{i},{'two words' if i == 90 else i % 7},{i % 2}\n" for i in range(100)]
+    (folder / "t.csv").write_text(names + "".join(rows))
     command = (*ONE, "--strict", "--dataset", "t.csv", "--model", "m.bin", "--epochs", 1)
     refused = run(*command)
     cures = re.findall(r"\((--[^()]*)\)", refused.err)

@@ -8,17 +8,7 @@ from support.tables import texts
 
 from nn.data.column import Column
 from nn.data.dataset import TableRows
-from nn.data.encoding import (
-    PARTS,
-    SAMPLE,
-    CategoryEncoder,
-    DateEncoder,
-    Encoding,
-    NumberEncoder,
-    NumberStatistics,
-    part,
-    statistics_of,
-)
+from nn.data.encoding import PARTS, SAMPLE, Encoding, NumberEncoder, NumberStatistics, part, statistics_of
 from nn.data.kinds import ONE_HOT, RARE, Kind, decide, kind_of
 from nn.layers import parse
 from nn.nn_aux import MOST_EDGES, MOST_PIECES
@@ -189,7 +179,7 @@ def test_a_date_becomes_a_trend_and_the_cycles_that_vary():
     np.testing.assert_allclose(found[:, 1] ** 2 + found[:, 2] ** 2, 1)
     np.testing.assert_allclose(found[7:, 3], found[:-7, 3], atol=1e-9)  # sine of the week
     hours = np.arange("2020-01-01", "2020-01-02", dtype="datetime64[h]").astype("datetime64[s]")
-    assert DateEncoder.fit(NumberStatistics(hours.astype(np.int64).astype(np.float64), True)).cycles == ["day"]
+    assert fitted(when=hours)[0].encoders[0].cycles == ["day"]
 
 
 def test_the_parts_of_a_date_are_those_of_numpy():
@@ -267,7 +257,7 @@ def test_a_damaged_description_is_refused(column, name, values):
 @pytest.mark.parametrize("column, plain", [*((NUMBER, plain) for plain in (1.5, "yes", None, {})), (ORDERED, True)])
 def test_only_numbers_can_be_plain(column, plain):
     assert Encoding.from_dict({"columns": [NUMBER], "places": [0], "plain": True}, None).plain
-    text = Encoding((CategoryEncoder(["x"], False, 0),)).to_dict() | {"plain": True}
+    text = fitted(a=["x", "y"] * 9)[0].to_dict() | {"plain": True}
     for damaged in ({"columns": [column], "places": [0], "plain": plain}, text):
         with pytest.raises(DataError, match="damaged encoding"):
             Encoding.from_dict(damaged, None)

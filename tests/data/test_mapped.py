@@ -186,9 +186,8 @@ def test_a_bad_field_behind_many_good_ones_is_named(folder, mapped):
 @pytest.fixture
 def by_blocks(monkeypatch):
     """Few rows are many here: 4 blocks of 32 are shuffled together."""
-    monkeypatch.setattr(random, "SHUFFLED_BYTES", 1)
-    monkeypatch.setattr(random, "BLOCK_ROWS", 32)
-    monkeypatch.setattr(random, "BLOCKS", 4)
+    for name, size in (("SHUFFLED_BYTES", 1), ("BLOCK_ROWS", 32), ("BLOCKS", 4)):
+        monkeypatch.setattr(random, name, size)
 
 
 @pytest.mark.parametrize("rows", [1, 31, 32, 128, 1000, 1025])

@@ -14,7 +14,6 @@ from support.command_line import REPOSITORY
 from support.table_formats import (
     assert_same,
     everything,
-    fields,
     opened,
     orc,
     pa,
@@ -25,7 +24,7 @@ from support.table_formats import (
     write_database,
     written,
 )
-from support.tables import refusal, seconds_of
+from support.tables import fields, refusal, seconds_of
 
 import nn
 from nn.data import formats, records, sqlite
