@@ -5,13 +5,12 @@ import io
 import json
 import re
 import shlex
-import sqlite3
 
 import numpy as np
 import pytest
 from support.command_line import ONE, run, succeed
 from support.people import as_csv, people, train_on_people
-from support.table_formats import everything, pd
+from support.table_formats import everything, pd, written
 from support.tables import trained_on
 
 import nn
@@ -187,36 +186,24 @@ def parameters_and_encoding(path_or_frame, **choices) -> tuple[dict, dict]:
     return net.parameters(), net.encoding.to_dict() | {"sha256": ds.sha256}
 
 
-def in_forms(frame, name: str) -> dict:
-    """Write a data frame as files of all kinds; returns what nn.load takes for each."""
-    with sqlite3.connect(f"{name}.db") as database:
-        truths = {column: "BOOLEAN" for column in frame.select_dtypes(bool)}
-        frame.to_sql(name, database, index=False, dtype=truths)
-    frame.to_parquet(f"{name}.parquet", row_group_size=77)
-    frame.to_feather(f"{name}.feather")
-    return {"parquet": f"{name}.parquet", "feather": f"{name}.feather", "sqlite": f"{name}.db:{name}", "frame": frame}
-
-
 @pytest.mark.parametrize("flags", [["--layers", "auto,8,1"], ["--folds", "3", "--layers", "auto,8,1"]])
 def test_a_mixed_table_trains_to_the_same_bytes_in_any_form_on_any_threads_and_in_parts(folder, flags):
     """All of a model but the recorded path: through every kind of file, 1 to 4 threads, with and without --memory."""
     frame = everything()
-    frame.to_csv("t.csv", index=False)
-    sources = {"csv": "t.csv", **in_forms(frame.assign(day=frame["day"].astype(str)), "t")}
-    del sources["frame"]
-    frame.to_parquet("t.parquet", row_group_size=77)
-    runs = [(form, threads, ()) for form in sources for threads in (1, 4)]
+    written(frame, folder)
+    files = "a.csv", "a.parquet", "a.feather", "a.db:t"
+    runs = [(file, threads, ()) for file in files for threads in (1, 4)]
     if "--folds" not in flags:
-        runs += [(form, 2, ("--memory", "4G")) for form in sources]
+        runs += [(file, 2, ("--memory", "4G")) for file in files]
     found = {}
-    for form, threads, more in runs:
-        given = ("--dataset", sources[form], "--categories", "town", "--weight", "weight", "--epochs", 3, *flags, *more)
+    for file, threads, more in runs:
+        given = ("--dataset", file, "--categories", "town", "--weight", "weight", "--epochs", 3, *flags, *more)
         succeed("--train", "--model", "m.bin", "--threads", threads, "--backend", "omp", "--seed", 3, *given)
         net = nn.Model.load("m.bin").network
         for one in {net, *net.members}:
             one.describe(dataset={**one.dataset, "path": "t"})
         net.export("m.bin")
-        found[form, threads, more] = (folder / "m.bin").read_bytes()
+        found[file, threads, more] = (folder / "m.bin").read_bytes()
     kinds = {encoder.kind for encoder in net.encoding.encoders}
     assert kinds == {"number", "category", "yes/no", "date", "written number"}
     assert set(net.columns) == set(frame) - {"id", "name", "planet", "nothing", "weight", "rich"}
@@ -225,19 +212,20 @@ def test_a_mixed_table_trains_to_the_same_bytes_in_any_form_on_any_threads_and_i
 
 
 def test_a_category_of_numbers_is_the_same_however_they_are_written(folder):
-    written, values = ["1", "1.0", "1e0", "01", "2.50", "25e-1", "-0", "0.0", "?"], [1, 1, 1, 1, 2.5, 2.5, 0, 0, None]
+    words, values = ["1", "1.0", "1e0", "01", "2.50", "25e-1", "-0", "0.0", "?"], [1, 1, 1, 1, 2.5, 2.5, 0, 0, None]
     order = [i % 9 for i in np.random.default_rng(0).permutation(270)]
     frame = pd.DataFrame({"kind": [values[i] for i in order], "x": np.arange(270) % 7 + 0.5, "y": ["yes", "no"] * 135})
     frame.insert(1, "team", frame["kind"])
-    as_words = [written[i] for i in order]
+    written(frame, folder)
+    as_words = [words[i] for i in order]
     frame.assign(kind=as_words, team=as_words).to_csv("a.csv", index=False)
     choices = {"categories": "kind", "group": "team"}
     one, how = parameters_and_encoding("a.csv", **choices)
     assert set(how["columns"][0]["values"]) | {None} == {"0", "1", "2.5", None}  # a group is held out
-    for form, source in in_forms(frame, "a").items():
+    for source in (frame, "a.parquet", "a.feather", "a.orc", "a.jsonl", "a.db"):
         other, how_too = parameters_and_encoding(source, **choices)
-        assert how == how_too, form
-        assert all(np.array_equal(one[name], other[name]) for name in one), form
+        assert how == how_too, source
+        assert all(np.array_equal(one[name], other[name]) for name in one), source
     succeed("--train", "--dataset", "a.csv", "--model", "m.bin", "--epochs", 1, "--categories", "kind")
     succeed("--test", "--model", "m.bin")  # reads the same digest
     (folder / "b.csv").write_text("kind,team,x\n1.00,1,2\n1,1,2\n10e-1,1,2\n2.5,1,2\n")

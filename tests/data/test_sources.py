@@ -11,19 +11,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from support.command_line import REPOSITORY
-from support.table_formats import (
-    assert_same,
-    everything,
-    opened,
-    orc,
-    pa,
-    parquet,
-    pd,
-    read,
-    texts,
-    write_database,
-    written,
-)
+from support.table_formats import assert_same, everything, opened, pa, pd, read, texts, write_database, written
 from support.tables import fields, refusal, seconds_of
 
 import nn
@@ -60,7 +48,7 @@ def test_every_format_and_frame_gives_the_same_columns_by_choice_too_and_where_m
 
 def test_infinite_numbers_are_odd_words_and_nan_and_null_are_gaps(tmp_path):
     numbers = pa.array([1.5, None, INF, float("nan"), -INF, INF, 2.5, 3.5])
-    parquet.write_table(pa.table({"a": numbers}), tmp_path / "a.parquet", row_group_size=2)
+    pa.parquet.write_table(pa.table({"a": numbers}), tmp_path / "a.parquet", row_group_size=2)
     for source in (tmp_path / "a.parquet", pa.table({"a": numbers}), pd.DataFrame({"a": numbers.to_numpy(False)})):
         column = read(source, {0: None}).columns[0]
         assert fields(column) == [1.5, None, None, None, None, None, 2.5, 3.5]
@@ -115,7 +103,7 @@ def test_all_numbers_are_one_matrix_of_float64_where_float32_would_blur_one_colu
 def test_numbers_in_one_file_and_texts_in_another_are_one_column_as_in_a_database(tmp_path, monkeypatch):
     for first, second, kind in (([1.5] * 50, ["2.50"] * 49 + ["n.a."], "number"), ([1, 2], ["x", "1"], "text")):
         for name, values in (("1", first), ("2", second)):
-            parquet.write_table(pa.table({"a": values, "y": range(len(values))}), tmp_path / f"{name}.parquet")
+            pa.parquet.write_table(pa.table({"a": values, "y": range(len(values))}), tmp_path / f"{name}.parquet")
         column = read(f"{tmp_path}/1.parquet,{tmp_path}/2.parquet").columns[0]
         whole = read(pd.DataFrame({"a": [*map(str, first), *second]})).columns[0]
         assert column.reads == whole.reads == kind
@@ -216,8 +204,8 @@ def test_complex_numbers_bytes_objects_and_durations_are_refused_where_they_are_
 def test_columns_of_lists_are_refused_where_they_are_asked_for(tmp_path):
     lists, parts = [[1], [2, 3], None], [{"u": 1, "v": 2}] * 3
     table = pa.table({"a": lists, "b": [b"x", b"y", None], "s": parts, "x": [1, 2, 3], "y": [0, 1, 0]})
-    parquet.write_table(table, tmp_path / "a.parquet")
-    orc.write_table(table, tmp_path / "a.orc")
+    pa.parquet.write_table(table, tmp_path / "a.parquet")
+    pa.orc.write_table(table, tmp_path / "a.orc")
     for name in ("a.parquet", "a.orc"):
         assert read(tmp_path / name, {3: None, 4: None}).numbers[:, 0].tolist() == [1, 2, 3]
         for place, what in ((0, "list<"), (1, "binary"), (2, "struct<")):
@@ -239,7 +227,7 @@ def test_damaged_files_are_refused(tmp_path):
 
 def test_several_files_have_the_same_columns_and_the_row_numbers_of_pandas_are_none(tmp_path):
     pd.DataFrame({"a": [1.0, 2], "y": [0, 1]}, index=[7, 9]).to_parquet(tmp_path / "0.parquet")
-    assert "__index_level_0__" in parquet.read_schema(tmp_path / "0.parquet").names
+    assert "__index_level_0__" in pa.parquet.read_schema(tmp_path / "0.parquet").names
     assert opened(tmp_path / "0.parquet").names == ["a", "y"]
     pd.DataFrame({"a": [1.0], "y": [0]}).to_parquet(tmp_path / "1.parquet")
     pd.DataFrame({"b": [1.0], "y": [0]}).to_parquet(tmp_path / "2.parquet")
