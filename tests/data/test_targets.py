@@ -33,21 +33,18 @@ def thinning(values):
 
 
 @pytest.mark.parametrize("targets, task", [
-    (repeated(3, 4, 5, 6, 7, 8), "multiclass"),  # grades of a jury
-    (repeated(1, 2, 3, 5, 6, 7), "multiclass"),  # a class is missing
-    (repeated(0, 2, 4), "multiclass"), (repeated(-1, 0, 1), "multiclass"),
-    (repeated(2, 3, 4, 6, 7, 8, 9, 10, 12, 13, 14), "multiclass"),
-    (thinning(range(3)), "multiclass"), (thinning(range(10)), "multiclass"),
-    (repeated(*range(26), rows=100), "multiclass"),  # many labels, but of many rows each
-    (repeated(25, 26, 27, 28, 29), "regression"),  # ages
-    (repeated(1999, 2000, 2001, 2002), "regression"), (repeated(*range(1990, 2010)), "regression"),
-    (repeated(9, 12, 16, 20), "regression"),  # years at school
-    (repeated(0, 5, 10, 20), "regression"),  # doses
-    (repeated(-14, -11, -10, -9), "regression"), (repeated(0, 1, 2, 1971), "regression"),
-    (repeated(*range(0, 60, 4)), "regression"), (thinning([0.5, 1.5, 2]), "regression"),
-    (thinning(range(28)), "regression"), (thinning(range(100)), "regression"),
-    (repeated(5, 70), "binary"), (repeated(1999, 2000), "binary"), (repeated(0.5, 2), "binary"),
-    (thinning([1, 2]), "binary"),
+    *((targets, "multiclass") for targets in (
+        repeated(3, 4, 5, 6, 7, 8), repeated(1, 2, 3, 5, 6, 7),  # grades of a jury; a class is missing
+        repeated(0, 2, 4), repeated(-1, 0, 1), repeated(2, 3, 4, 6, 7, 8, 9, 10, 12, 13, 14), thinning(range(3)),
+        thinning(range(10)), repeated(*range(26), rows=100),  # many labels, but of many rows each
+    )),
+    *((targets, "regression") for targets in (
+        repeated(25, 26, 27, 28, 29), repeated(9, 12, 16, 20), repeated(0, 5, 10, 20),  # ages, years at school, doses
+        repeated(1999, 2000, 2001, 2002), repeated(*range(1990, 2010)), repeated(-14, -11, -10, -9),
+        repeated(0, 1, 2, 1971), repeated(*range(0, 60, 4)), thinning([0.5, 1.5, 2]), thinning(range(28)),
+        thinning(range(100)),
+    )),
+    *((targets, "binary") for targets in (repeated(5, 70), repeated(1999, 2000), repeated(0.5, 2), thinning([1, 2]))),
 ])  # fmt: skip
 def test_labels_count_from_zero_or_one(tmp_path, targets, task):
     ds, values = nn.load(table(tmp_path / "a.csv", targets)), {*targets}
