@@ -209,8 +209,7 @@ def test_a_header_that_declares_too_much_takes_no_memory(write, tmp_path):
 
 
 @pytest.fixture
-def folder(tmp_path):
-    """Two classes of grey images in all formats; JPEG is lossy, so its image is one grey."""
+def save(tmp_path):
     from PIL import Image
 
     def save(name, pixels, **how):
@@ -219,81 +218,79 @@ def folder(tmp_path):
         Image.fromarray(pixels).save(path, **how)
         return path
 
-    save("dog/1.pgm", PIXELS[2])
+    return save
+
+
+@pytest.fixture
+def folder(save, tmp_path):
+    """Two classes of grey images in all formats; JPEG is lossy, so its image is one grey."""
     save("dog/0.jpg", np.full((5, 4), 77, np.uint8), quality=100)
-    save("cat/b.png", PIXELS[1])
-    save("cat/a.png", PIXELS[0])
-    return tmp_path / "set", save
+    for name, pixels in zip(("cat/a.png", "cat/b.png", "dog/1.pgm"), PIXELS):
+        save(name, pixels)
+    return tmp_path / "set"
 
 
 def test_a_folder_of_class_folders_is_read_without_files_that_are_no_images(folder, request, warnings_of):
-    path, _ = folder
-    ds = load(path)
+    ds = load(folder)
     assert (ds.task, ds.classes, ds.y.tolist()) == ("binary", ["cat", "dog"], [0, 0, 1, 1])
     expected = np.stack([PIXELS[0], PIXELS[1], np.full((5, 4), 77, np.uint8), PIXELS[2]])[:, None]
     np.testing.assert_array_equal(ds.x, expected)
-    assert ds.x.dtype == np.uint8 and ds.path == str(path) and not is_mapped(ds.x)
+    assert ds.x.dtype == np.uint8 and ds.path == str(folder) and not is_mapped(ds.x)
     request.getfixturevalue("mapped")
-    assert is_mapped(load(path).x)
-    path, _ = folder
+    assert is_mapped(load(folder).x)
     for name in ("cat/notes.txt", "cat/.hidden.png", "readme.txt"):
-        (path / name).write_text("x")
-    assert load(path).rows == 4
-    assert warnings_of() == [f"{path}: ignored files that are not images: 1"]
+        (folder / name).write_text("x")
+    assert load(folder).rows == 4
+    assert warnings_of() == [f"{folder}: ignored files that are not images: 1"]
 
 
 @pytest.mark.skipif(sys.platform == "darwin", reason="its names are Unicode")
 def test_a_class_folder_whose_name_is_no_text_is_a_class(folder):
-    path, _ = folder
-    (path / "dog").rename(path / os.fsdecode(b"d\xff"))
-    ds = load(path)
+    (folder / "dog").rename(folder / os.fsdecode(b"d\xff"))
+    ds = load(folder)
     assert ds.classes == ["cat", "d\\udcff"] and ds.y.tolist() == [0, 0, 1, 1]
 
 
-def test_one_image_with_colours_makes_all_have_three_channels_and_numbers_of_folders_are_in_their_order(folder):
-    path, save = folder
+def test_one_image_with_colours_makes_all_have_three_channels_and_numbers_are_in_their_order(folder, save):
     colours = RNG.integers(0, 256, (5, 4, 3), np.uint8)
     save("emu/x.png", colours)
-    ds = load(path)
+    ds = load(folder)
     assert ds.x.shape == (5, 3, 5, 4) and ds.task == "multiclass"
     np.testing.assert_array_equal(ds.x[4], colours.transpose(2, 0, 1))
     np.testing.assert_array_equal(ds.x[0], np.stack([PIXELS[0]] * 3))
-    path, save = folder
     for i in range(12):
         save(f"../numbers/{i}/a.png", PIXELS[i])
-    ds = load(path.parent / "numbers")
+    ds = load(folder.parent / "numbers")
     assert ds.classes == [str(i) for i in range(12)] and ds.y.tolist() == list(range(12))
     np.testing.assert_array_equal(ds.x, PIXELS[:, None])
 
 
-def test_the_hash_of_a_folder_covers_names_classes_and_pixels(folder):
-    path, save = folder
-    hashes = [load(path).sha256, load(path).sha256]
+def test_the_hash_of_a_folder_covers_names_classes_and_pixels(folder, save):
+    hashes = [load(folder).sha256, load(folder).sha256]
     for name, other in (("cat/a.png", "cat/c.png"), ("cat/c.png", "dog/c.png")):
-        (path / name).rename(path / other)
-        hashes.append(load(path).sha256)
+        (folder / name).rename(folder / other)
+        hashes.append(load(folder).sha256)
     save("dog/c.png", PIXELS[9])
-    hashes.append(load(path).sha256)
+    hashes.append(load(folder).sha256)
     assert hashes[0] == hashes[1] and len(set(hashes)) == 4
 
 
-def test_bad_folders_and_a_missing_pillow_are_told(folder, tmp_path, monkeypatch):
-    path, save = folder
+def test_bad_folders_and_a_missing_pillow_are_told(folder, save, tmp_path, monkeypatch):
     odd = save("dog/z.png", PIXELS[0].T.copy())
-    assert "5x4 pixels, expected 4x5 as" in failure(path, names=odd)
+    assert "5x4 pixels, expected 4x5 as" in failure(folder, names=odd)
     whole = save("dog/z.png", RNG.integers(0, 256, (5, 4), np.uint8)).read_bytes()
     for data in (b"no image", whole[:-25], b"", whole[:40] + bytes([whole[40] ^ 255]) + whole[41:]):
         odd.write_bytes(data)
-        assert "cannot read the image" in failure(path, names=odd)
+        assert "cannot read the image" in failure(folder, names=odd)
     save("dog/z.png", np.full((5, 4), 60000, np.uint16))
-    assert "expected 8 bits" in failure(path, names=odd)
+    assert "expected 8 bits" in failure(folder, names=odd)
     odd.unlink()
-    assert "2 classes, expected 10" in failure(path, inputs=(1, 5, 4), outputs=10)
-    assert "no folders, expected" in failure(path / "cat")
+    assert "2 classes, expected 10" in failure(folder, inputs=(1, 5, 4), outputs=10)
+    assert "no folders, expected" in failure(folder / "cat")
     (tmp_path / "none" / "a").mkdir(parents=True)
     assert "no images in its folders" in failure(tmp_path / "none")
     monkeypatch.setitem(sys.modules, "PIL", None)
-    assert 'pip install "pillow>=9"' in refusal(lambda: load(folder[0]))
+    assert 'pip install "pillow>=9"' in refusal(lambda: load(folder))
 
 
 def test_mnist_and_cifar(shared):

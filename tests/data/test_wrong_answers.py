@@ -198,7 +198,6 @@ def test_columns_without_names_are_found_by_their_places_and_arrays_with_targets
         for new in ("named_new.csv", "plain_new.csv", "plain_new.npy"):
             assert predicted(new)[1] == [row[:2] for row in rows]
             refused("--test", new)
-    rng = np.random.default_rng(0)
     x = rng.normal(size=(ROWS, 2)).astype(np.float32)
     y = x @ np.float32([1, 2])
     pd.DataFrame({"a": x[:, 0], "b": x[:, 1], "y": y}).to_csv("train.csv", index=False)
