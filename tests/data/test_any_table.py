@@ -30,7 +30,7 @@ def folder(folder):
     return folder
 
 
-def test_a_training_says_a_line_for_each_kind_and_what_it_left_out(folder):
+def test_a_training_says_a_line_for_each_kind_what_it_left_out_and_what_gives_the_target_away(folder):
     done = succeed("--train", "--dataset", "people.csv", "--model", "m.bin", "--epochs", 1, "--json")
     kinds = {"age": "number", "land": "category", "member": "yes/no", "day": "date", "town": "category"}
     assert done.json["columns"] == kinds and done.json["classes"] == ["no", "yes"]
@@ -39,6 +39,12 @@ def test_a_training_says_a_line_for_each_kind_and_what_it_left_out(folder):
         assert f"\n{line}" in done.err, line
     info = succeed("--info", "--model", "m.bin").out
     assert "yes/no" in info and "town" in info
+    columns = people()
+    columns["alive"] = ["dead" if rich == "no" else "living" for rich in columns["rich"]]
+    (folder / "people.csv").write_text(as_csv(columns, ["age", "land", "alive", "rich"]))
+    told = succeed(*ONE, "--dataset", "people.csv", "--model", "m.bin", "--epochs", 1).err
+    assert "column alive alone tells rich of all 240 rows" in told and "--drop alive" in told
+    assert told.count("alone") == 1
 
 
 def test_all_obstacles_of_a_file_are_told_at_once_with_both_cures(folder):
@@ -66,12 +72,17 @@ def test_the_cures_that_a_message_tells_work_as_they_stand(names, folder):
         succeed(*command, *shlex.split(cure))
 
 
-def test_flags_overrule_what_the_fields_look_like(folder):
+def test_flags_overrule_what_fields_look_like_and_a_file_without_a_header_is_read_by_position(folder):
     flags = ("--categories", "age,member", "--drop", "day", "--numbers", "0", "--id", "name")
     result = succeed(*ONE, "--dataset", "people.csv", "--model", "m.bin", "--epochs", 1, "--json", *flags).json
     assert result["columns"] == {"": "number", **dict.fromkeys(("age", "land", "member", "town"), "category")}
     lines = succeed("--predict", "--model", "m.bin", "--dataset", "people.csv").out.splitlines()
     assert lines[0].startswith("row,name,predicted") and lines[3].split(",")[1] == "person 2"
+    (folder / "people.csv").write_text(as_csv(people()).partition("\n")[2])
+    result = succeed(*ONE, "--dataset", "people.csv", "--model", "m.bin", "--epochs", 2, "--json").json
+    assert result["columns"] == {"1": "number", "2": "category", "3": "yes/no", "4": "date", "5": "category"}
+    assert succeed("--test", "--model", "m.bin", "--json").json["rows"] == result["holdout"]
+    succeed("--predict", "--model", "m.bin", "--dataset", "people.csv")
 
 
 def test_columns_of_one_name_are_found_in_their_order_and_where_one_was_left_out(folder):
@@ -93,14 +104,6 @@ def test_columns_of_one_name_are_found_in_their_order_and_where_one_was_left_out
         net.predict(frame.iloc[:, 1:])
 
 
-def test_a_file_without_a_header_is_read_by_position(folder):
-    (folder / "people.csv").write_text(as_csv(people()).partition("\n")[2])
-    result = succeed(*ONE, "--dataset", "people.csv", "--model", "m.bin", "--epochs", 2, "--json").json
-    assert result["columns"] == {"1": "number", "2": "category", "3": "yes/no", "4": "date", "5": "category"}
-    assert succeed("--test", "--model", "m.bin", "--json").json["rows"] == result["holdout"]
-    succeed("--predict", "--model", "m.bin", "--dataset", "people.csv")
-
-
 def test_rows_without_a_target_are_left_out_and_counted(folder):
     rows = [f"{(7 * i) % 31},{(11 * i) % 17},{i % 2}" for i in range(60)]
     rows[20] = "3,4,"
@@ -114,15 +117,6 @@ def test_rows_without_a_target_are_left_out_and_counted(folder):
     (folder / "gap.csv").write_text("a,b,y\n1,2,0\n3,,1\n")
     failed = run("--predict", "--model", "m.bin", "--dataset", "gap.csv")
     assert failed.code == 65 and "row 3, column b: found an empty field" in failed.err
-
-
-def test_a_column_that_gives_the_target_away_gets_a_remark(folder):
-    columns = people()
-    columns["alive"] = ["dead" if rich == "no" else "living" for rich in columns["rich"]]
-    (folder / "people.csv").write_text(as_csv(columns, ["age", "land", "alive", "rich"]))
-    told = succeed(*ONE, "--dataset", "people.csv", "--model", "m.bin", "--epochs", 1).err
-    assert "column alive alone tells rich of all 240 rows" in told and "--drop alive" in told
-    assert told.count("alone") == 1
 
 
 def test_layers_count_the_columns_that_are_kept_and_are_timed_but_m_files_and_reference_know_numbers_only(folder):

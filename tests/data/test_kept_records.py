@@ -113,7 +113,14 @@ def test_a_file_that_is_not_whole_is_written_anew(folder, mapped, encoded, damag
     np.testing.assert_array_equal(trained(resume="auto").vector, peace)
 
 
-def test_a_file_whose_digest_is_right_but_a_code_is_not_is_written_anew(folder, mapped, encoded, monkeypatch):
+def test_a_file_of_others_a_link_or_one_with_a_wrong_code_is_written_anew(folder, mapped, encoded, monkeypatch):
+    (path,) = stopped()
+    whole = Path(path).read_bytes()
+    os.chmod(path, 0o666)
+    assert stopped() == [path] and stat.S_IMODE(os.stat(path).st_mode) == 0o400
+    os.replace(path, "elsewhere")
+    os.symlink("elsewhere", path)
+    assert stopped() == [path] and not os.path.islink(path) and Path(path).read_bytes() == whole
     (path,) = stopped()
     whole = Path(path).read_bytes()
     fill = Encoding._fill
@@ -129,16 +136,6 @@ def test_a_file_whose_digest_is_right_but_a_code_is_not_is_written_anew(folder, 
     assert Path(path).read_bytes() != whole
     monkeypatch.setattr(Encoding, "_fill", fill)
     assert stopped() == [path] and Path(path).read_bytes() == whole
-
-
-def test_a_file_of_others_or_a_link_is_not_used(folder, mapped):
-    (path,) = stopped()
-    whole = Path(path).read_bytes()
-    os.chmod(path, 0o666)
-    assert stopped() == [path] and stat.S_IMODE(os.stat(path).st_mode) == 0o400
-    os.replace(path, "elsewhere")
-    os.symlink("elsewhere", path)
-    assert stopped() == [path] and not os.path.islink(path) and Path(path).read_bytes() == whole
 
 
 def attacking(attack):

@@ -213,7 +213,7 @@ def test_columns_of_lists_are_refused_where_they_are_asked_for(tmp_path):
             assert f"column {'abs'[place]}: found fields of type {what}" in found and "--drop" in found
 
 
-def test_damaged_files_are_refused(tmp_path):
+def test_a_file_that_is_damaged_or_fails_or_changes_while_it_is_read_is_refused(tmp_path):
     frame = pd.DataFrame({"a": np.arange(2000.0), "t": ["text"] * 2000, "y": np.arange(2000) % 2})
     written(frame, tmp_path)
     for name in ("a.parquet", "a.feather", "a.orc", "a.db"):
@@ -223,6 +223,14 @@ def test_damaged_files_are_refused(tmp_path):
         assert found.startswith(f"{tmp_path / name}: cannot be read (") and "copy it again" in found
         (tmp_path / name).write_bytes(gzip.compress(data))
         assert "unpack it with gunzip" in refusal(lambda name=name: opened(tmp_path / name))
+    assert refusal(lambda: Source("/proc/self/mem")) == "/proc/self/mem: cannot read: Input/output error"
+    frame = pd.DataFrame({"a": np.arange(9.0), "y": np.arange(9) % 2})
+    np.save(tmp_path / "a.npy", frame.to_numpy())
+    tables = written(frame, tmp_path) | {"npy": opened(tmp_path / "a.npy")}
+    for name in ("parquet", "feather", "orc", "db", "npy"):
+        path = tmp_path / f"a.{name}"
+        path.write_bytes(path.read_bytes() + b" ")
+        assert "changed while it was read" in refusal(lambda name=name: read(tables[name]))
 
 
 def test_several_files_have_the_same_columns_and_the_row_numbers_of_pandas_are_none(tmp_path):
@@ -236,17 +244,6 @@ def test_several_files_have_the_same_columns_and_the_row_numbers_of_pandas_are_n
     assert "1 columns, expected 2 as in" in refusal(lambda: opened(tmp_path / "*.parquet"))
     pd.DataFrame({"a": [], "y": []}).to_parquet(tmp_path / "3.parquet")
     assert "3.parquet: no rows, expected at least one" in refusal(lambda: opened(tmp_path / "3.parquet"))
-
-
-def test_a_file_that_fails_or_changes_while_it_is_read_is_refused(tmp_path):
-    assert refusal(lambda: Source("/proc/self/mem")) == "/proc/self/mem: cannot read: Input/output error"
-    frame = pd.DataFrame({"a": np.arange(9.0), "y": np.arange(9) % 2})
-    np.save(tmp_path / "a.npy", frame.to_numpy())
-    tables = written(frame, tmp_path) | {"npy": opened(tmp_path / "a.npy")}
-    for name in ("parquet", "feather", "orc", "db", "npy"):
-        path = tmp_path / f"a.{name}"
-        path.write_bytes(path.read_bytes() + b" ")
-        assert "changed while it was read" in refusal(lambda name=name: read(tables[name]))
 
 
 def test_without_pyarrow_the_command_that_installs_it_is_told(tmp_path, monkeypatch):
@@ -393,15 +390,12 @@ def samples(tmp_path) -> dict[str, str]:
     return {known: str(tmp_path / name) for known, name in files.items()}
 
 
-def test_every_format_recognises_its_files_and_no_others(samples):
+def test_every_format_recognises_its_files_packed_or_not_and_no_others_which_are_told_all_formats(samples, tmp_path):
     assert samples.keys() == {known.name for known in FORMATS if not known.cure}
     for name, path in samples.items():
         start = None if Path(path).is_dir() else Path(path).read_bytes()[:4096]
         found = [known.name for known in FORMATS if known.recognises(start)]
         assert found == [name, *{"JSON lines": ["JSON", "CSV"], "NPZ": ["a zip archive"]}.get(name, [])]
-
-
-def test_packed_files_are_known_by_what_is_in_them_or_to_be_unpacked_and_others_told_all_formats(samples, tmp_path):
     for name in samples.keys() - {"folder of class folders"}:
         (tmp_path / "b.gz").write_bytes(gzip.compress(Path(samples[name]).read_bytes()))
         if name in ("CSV", "NPY", "JSON lines", "IDX", "CIFAR-10 binary"):

@@ -1,7 +1,4 @@
-"""Parquet, Arrow, SQLite and data frames: one table is the same through all of them, and through CSV.
-
-Arrow's columns are blocks: the values of pyarrow's own lists, from whole, cut and joined arrays; pandas stays out.
-"""
+"""Parquet, Arrow, SQLite and data frames: one table is the same through all of them and CSV; Arrow's columns."""
 
 import datetime
 import decimal

@@ -1,7 +1,4 @@
-"""What a target is taken for by its values: classes or numbers; and what is said where it can be neither.
-
-Remarks on columns that give a target of numbers away, and on numbers that stand for missing values.
-"""
+"""What a target is taken for by its values, and what is said where it can be neither; what gives it away."""
 
 import contextlib
 import gc
