@@ -4,7 +4,7 @@ import datetime
 
 import numpy as np
 import pytest
-from support.command_line import run, succeed
+from support.command_line import ONE, run, succeed
 from support.tables import saved, trained_on
 
 import nn
@@ -147,7 +147,7 @@ def offered(folder):
 
 
 def test_columns_of_such_words_are_inputs_and_a_model_knows_how_they_are_written(offered):
-    trained = succeed("--train", "--dataset", "offers.csv", "--model", "m.bin", "--epochs", 2, "--json")
+    trained = succeed(*ONE, "--dataset", "offers.csv", "--model", "m.bin", "--epochs", 2, "--json")
     assert trained.json["columns"] == {"price": "written number", "share": "written number", "day": "written date"}
     assert "price ($1,234.5)" in trained.err and "day (month/day/year, trend, year, week)" in trained.err
     succeed("--test", "--model", "m.bin")
@@ -159,13 +159,10 @@ def test_columns_of_such_words_are_inputs_and_a_model_knows_how_they_are_written
     assert len(told.out.splitlines()) == 3 and "column share" in told.err and "column day" in told.err
     (offered / "new.csv").write_text("price,share,day\n?,7 kg,1/2/2019\n€5,8 kg,1/2/2019\n")  # in another unit
     failed = run("--predict", "--model", "m.bin", "--dataset", "new.csv")
-    assert failed.code == 65
-    for found, way in (
-        ('row 3, column price: found "€5"', "$1,234.5"),
-        ('row 2, column share: found "7 kg"', "1,234.5%"),
-    ):
-        assert f"{found}, expected a number written as {way} as in training" in failed.err
-    succeed("--train", "--dataset", "offers.csv", "--model", "n.bin", "--epochs", 2, "--memory", "500M")
+    told = 'row {}, column {}: found "{}", expected a number written as {} as in training'
+    for case in ((3, "price", "€5", "$1,234.5"), (2, "share", "7 kg", "1,234.5%")):
+        assert failed.code == 65 and told.format(*case) in failed.err
+    succeed(*ONE, "--dataset", "offers.csv", "--model", "n.bin", "--epochs", 2, "--memory", "500M")
     assert (offered / "m.bin").read_bytes() == (offered / "n.bin").read_bytes()
 
 
