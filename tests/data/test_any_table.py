@@ -1,5 +1,7 @@
-"""Tables as people have them: text, gaps, dates and ids go in as they are; the model knows what was done to them."""
+"""Tables as people have them: text, gaps, dates and ids go in as they are; the model knows what was done to them. The
+same table in another format, or as a data frame, gives the same network and predictions."""
 
+import io
 import json
 import re
 import shlex
@@ -7,8 +9,9 @@ import shlex
 import numpy as np
 import pytest
 from support.command_line import ONE, run, succeed
-from support.packs import until_ended
 from support.people import as_csv, people, train_on_people
+from support.table_formats import everything, pd, written
+from support.tables import trained_on
 
 import nn
 from nn.data.dataset import TableRows
@@ -27,30 +30,21 @@ def folder(folder):
     return folder
 
 
-def test_a_training_says_a_line_for_each_kind_and_what_it_left_out(folder):
+def test_a_training_says_a_line_for_each_kind_what_it_left_out_and_what_gives_the_target_away(folder):
     done = succeed("--train", "--dataset", "people.csv", "--model", "m.bin", "--epochs", 1, "--json")
-    assert done.json["columns"] == {
-        "age": "number", "land": "category", "member": "yes/no", "day": "date", "town": "category",
-    }  # fmt: skip
-    told = done.err
-    assert done.json["classes"] == ["no", "yes"]
-    assert "left out: (no name) (counts the rows), name (nearly every value differs), planet (one value only)" in told
-    for line in ("number: age (", "category: land (", "yes/no: member", "date: day (trend, year, week)"):
-        assert f"\n{line}" in told, line
+    kinds = {"age": "number", "land": "category", "member": "yes/no", "day": "date", "town": "category"}
+    assert done.json["columns"] == kinds and done.json["classes"] == ["no", "yes"]
+    left = "left out: (no name) (counts the rows), name (nearly every value differs), planet (one value only)"
+    for line in (left, "number: age (", "category: land (", "yes/no: member", "date: day (trend, year, week)"):
+        assert f"\n{line}" in done.err, line
     info = succeed("--info", "--model", "m.bin").out
     assert "yes/no" in info and "town" in info
-
-
-def test_columns_are_found_by_name_in_any_order_and_with_others_between(trained, folder):
-    columns = people(50, seed=1)
-    (folder / "same.csv").write_text(as_csv(columns))
-    names = ["rich", "town", "more", "day", "age", "member", "land"]
-    (folder / "moved.csv").write_text(as_csv({**columns, "more": ["x"] * 50}, names))
-    one, other = (succeed("--predict", "--model", "m.bin", "--dataset", f).out for f in ("same.csv", "moved.csv"))
-    assert one == other and len(one.splitlines()) == 51
-    test = ("--test", "--model", "m.bin", "--json", "--dataset")
-    one, other = (succeed(*test, f).json for f in ("same.csv", "moved.csv"))
-    assert one == other and one["rows"] == 50
+    columns = people()
+    columns["alive"] = ["dead" if rich == "no" else "living" for rich in columns["rich"]]
+    (folder / "people.csv").write_text(as_csv(columns, ["age", "land", "alive", "rich"]))
+    told = succeed(*ONE, "--dataset", "people.csv", "--model", "m.bin", "--epochs", 1).err
+    assert "column alive alone tells rich of all 240 rows" in told and "--drop alive" in told
+    assert told.count("alone") == 1
 
 
 def test_all_obstacles_of_a_file_are_told_at_once_with_both_cures(folder):
@@ -66,12 +60,11 @@ def test_all_obstacles_of_a_file_are_told_at_once_with_both_cures(folder):
     succeed("--test", "--model", "m.bin")  # the model knows the words
 
 
-@pytest.mark.parametrize("names", ["x,speed of light,y", 'x,"a, b",y', "x,,y", ""])
-def test_the_cures_that_a_message_tells_work_as_they_stand(names, tmp_path):
-    rows = [f"{i},{'two words' if i == 90 else i % 7},{i % 2}" for i in range(100)]
-    (tmp_path / "t.csv").write_text("\n".join([names, *rows] if names else rows) + "\n")
-    files = ("--dataset", tmp_path / "t.csv", "--model", tmp_path / "m.bin")
-    command = (*ONE, "--strict", *files, "--epochs", 1)
+@pytest.mark.parametrize("names", ["x,speed of light,y\n", 'x,"a, b",y\n', "x,,y\n", ""])
+def test_the_cures_that_a_message_tells_work_as_they_stand(names, folder):
+    rows = [f"{i},{'two words' if i == 90 else i % 7},{i % 2}\n" for i in range(100)]
+    (folder / "t.csv").write_text(names + "".join(rows))
+    command = (*ONE, "--strict", "--dataset", "t.csv", "--model", "m.bin", "--epochs", 1)
     refused = run(*command)
     cures = re.findall(r"\((--[^()]*)\)", refused.err)
     assert refused.code == 65 and [shlex.split(cure)[0] for cure in cures] == ["--missing", "--categories"]
@@ -79,33 +72,36 @@ def test_the_cures_that_a_message_tells_work_as_they_stand(names, tmp_path):
         succeed(*command, *shlex.split(cure))
 
 
-def test_flags_overrule_what_the_fields_look_like(folder):
+def test_flags_overrule_what_fields_look_like_and_a_file_without_a_header_is_read_by_position(folder):
     flags = ("--categories", "age,member", "--drop", "day", "--numbers", "0", "--id", "name")
     result = succeed(*ONE, "--dataset", "people.csv", "--model", "m.bin", "--epochs", 1, "--json", *flags).json
-    assert result["columns"] == {
-        "": "number", "age": "category", "land": "category", "member": "category", "town": "category",
-    }  # fmt: skip
+    assert result["columns"] == {"": "number", **dict.fromkeys(("age", "land", "member", "town"), "category")}
     lines = succeed("--predict", "--model", "m.bin", "--dataset", "people.csv").out.splitlines()
     assert lines[0].startswith("row,name,predicted") and lines[3].split(",")[1] == "person 2"
-
-
-def test_a_name_that_comes_twice_and_is_left_out_once_is_found_again(folder):
-    columns = people(200)
-    rows = zip(columns["name"], columns["town"], columns["age"], columns["rich"], strict=True)
-    (folder / "twice.csv").write_text("\n".join(["town,town,age,rich", *map(",".join, rows)]))
-    trained = succeed("--train", "--dataset", "twice.csv", "--model", "m.bin", "--epochs", 1)
-    assert "left out: town (nearly every value differs)" in trained.err
-    succeed("--test", "--model", "m.bin")
-
-
-def test_a_file_without_a_header_is_read_by_position(folder):
-    columns = people()
-    text = as_csv(columns).partition("\n")[2]
-    (folder / "people.csv").write_text(text)
+    (folder / "people.csv").write_text(as_csv(people()).partition("\n")[2])
     result = succeed(*ONE, "--dataset", "people.csv", "--model", "m.bin", "--epochs", 2, "--json").json
     assert result["columns"] == {"1": "number", "2": "category", "3": "yes/no", "4": "date", "5": "category"}
     assert succeed("--test", "--model", "m.bin", "--json").json["rows"] == result["holdout"]
     succeed("--predict", "--model", "m.bin", "--dataset", "people.csv")
+
+
+def test_columns_of_one_name_are_found_in_their_order_and_where_one_was_left_out(folder):
+    columns = people(200)
+    rows = zip(columns["name"], columns["town"], columns["age"], columns["rich"], strict=True)
+    (folder / "twice.csv").write_text("\n".join(["town,town,age,rich", *map(",".join, rows)]))
+    told = succeed("--train", "--dataset", "twice.csv", "--model", "m.bin", "--epochs", 1).err
+    assert "left out: town (nearly every value differs)" in told
+    succeed("--test", "--model", "m.bin")
+    x = np.random.default_rng(0).normal(size=(60, 3))
+    frame = pd.DataFrame(np.c_[x, x @ [1, 2, 3]], columns=["a", "a", "b", "y"])
+    ds = nn.load(frame)
+    net = trained_on(ds)
+    own = net.predict(ds.x)
+    for other in (frame, frame.iloc[:, [2, 0, 3, 1]], frame.iloc[:, [0, 2, 1]]):
+        np.testing.assert_array_equal(net.predict(other), own)
+    assert (net.predict(frame.iloc[:, [1, 0, 2]]) != own).any()
+    with pytest.raises(nn.DataError, match="no column a, expected every column"):
+        net.predict(frame.iloc[:, 1:])
 
 
 def test_rows_without_a_target_are_left_out_and_counted(folder):
@@ -113,10 +109,9 @@ def test_rows_without_a_target_are_left_out_and_counted(folder):
     rows[20] = "3,4,"
     (folder / "a.csv").write_text("\n".join(["a,b,y", *rows]))
     done = succeed(*ONE, "--dataset", "a.csv", "--model", "m.bin", "--epochs", 1, "--json")
-    result = done.json
-    assert "left out: 1 rows without a target" in done.err
-    assert result["rows"] + result["holdout"] == 59 and nn.Network.load("m.bin").encoding is None
-    assert succeed("--test", "--model", "m.bin", "--json").json["rows"] == result["holdout"]
+    assert "left out: 1 rows without a target" in done.err and done.json["rows"] + done.json["holdout"] == 59
+    assert b'"format\\":1' in (folder / "m.bin").read_bytes() and nn.Network.load("m.bin").encoding is None
+    assert succeed("--test", "--model", "m.bin", "--json").json["rows"] == done.json["holdout"]
     assert succeed("--test", "--model", "m.bin", "--dataset", "a.csv", "--json").json["rows"] == 59
     assert len(succeed("--predict", "--model", "m.bin", "--dataset", "a.csv").out.splitlines()) == 61
     (folder / "gap.csv").write_text("a,b,y\n1,2,0\n3,,1\n")
@@ -124,82 +119,49 @@ def test_rows_without_a_target_are_left_out_and_counted(folder):
     assert failed.code == 65 and "row 3, column b: found an empty field" in failed.err
 
 
-def test_a_column_that_gives_the_target_away_gets_a_remark(folder):
-    columns = people()
-    columns["alive"] = ["dead" if rich == "no" else "living" for rich in columns["rich"]]
-    (folder / "people.csv").write_text(as_csv(columns, ["age", "land", "alive", "rich"]))
-    told = succeed(*ONE, "--dataset", "people.csv", "--model", "m.bin", "--epochs", 1).err
-    assert "column alive alone tells rich of all 240 rows" in told and "--drop alive" in told
-    assert told.count("alone") == 1
-
-
-def test_layers_count_the_columns_that_are_kept(folder):
+def test_layers_count_the_columns_that_are_kept_and_are_timed_but_m_files_and_reference_know_numbers_only(folder):
     common = (*ONE, "--dataset", "people.csv", "--model", "m.bin", "--epochs", 1)
     for spec in ("5,8,1", "auto,8,1"):
         succeed(*common, "--layers", spec)
         assert nn.Network.load("m.bin").spec == "5,8:relu,1:sigmoid"
     failed = run(*common, "--layers", "8,8,1")
     assert failed.code == 2 and "left out" in failed.err and "auto" in failed.err
-
-
-def test_a_stopped_training_goes_on_to_the_same_bytes(folder):
-    ds = nn.load("people.csv")
-
-    def trained(**flags):
-        net = nn.Network.for_data(ds, "auto,60,10,1")
-        nn.train(net, ds, epochs=6, **flags)
-        return net
-
-    net, stops = until_ended(lambda stop: trained(checkpoint="c.ck", resume="auto", stop=stop))
-    np.testing.assert_array_equal(net.vector, trained().vector)
-    assert stops
-
-
-def test_the_layers_of_such_a_network_are_timed(folder):
-    train = (*ONE, "--dataset", "people.csv", "--model", "m.bin", "--json")
-    result = succeed(*train, "--profile", "--trace", "t.json").json
-    layers = result["profile"]["layers"]
+    train = (*ONE, "--dataset", "people.csv", "--model", "m.bin", "--json", "--profile", "--trace", "t.json")
+    layers = succeed(*train).json["profile"]["layers"]
     assert layers[0]["layer"] == "embedding" and len(layers) == 4 and layers[1]["forward_ms"] > 0
     names = {event["name"] for event in json.loads((folder / "t.json").read_text())["traceEvents"]}
     assert {"forward 0 embedding", "forward 1 60", "forward 3 1"} <= names
-
-
-def test_a_model_comes_back_with_its_columns(trained, folder):
-    net = nn.Network.load("m.bin")
-    ds = load_for(net, "people.csv")
-    assert isinstance(ds.x, TableRows) and net.encoding.names == ["age", "land", "member", "day", "town"]
-    again = nn.Network.load("m.bin").predict(ds.x)
-    np.testing.assert_array_equal(net.predict(ds.x), again)
-    with open("m.bin", "rb") as file:
-        header = json.loads(file.read(int.from_bytes(file.read(8), "little")))
-    assert json.loads(header["__metadata__"]["nn"])["format"] == 2
-
-
-def test_a_table_of_numbers_keeps_format_1(folder):
-    rows = np.random.default_rng(0).normal(size=(50, 3)).round(3)
-    (folder / "a.csv").write_text("\n".join(",".join(map(str, [*row, int(row[0] > 0)])) for row in rows))
-    succeed(*ONE, "--dataset", "a.csv", "--model", "m.bin", "--epochs", 1)
-    assert b'"format\\":1' in (folder / "m.bin").read_bytes() and nn.Network.load("m.bin").encoding is None
-
-
-def test_the_original_format_and_the_reference_know_numbers_only(folder):
-    flags = ("--train", "--dataset", "people.csv", "--layers", "auto,4,1:sigmoid", "--activation", "sigmoid")
-    failed = run(*flags, "--model", "m.m")
+    train = ("--train", "--dataset", "people.csv")
+    failed = run(*train, "--layers", "auto,4,1:sigmoid", "--activation", "sigmoid", "--model", "m.m")
     assert failed.code == 2 and ".m file knows numbers" in failed.err
-    failed = run("--train", "--dataset", "people.csv", "--model", "m.bin", "--reference", "--layers", "8,4,1")
+    failed = run(*train, "--model", "m.bin", "--reference", "--layers", "8,4,1")
     assert failed.code == 65 and "expected a number" in failed.err
 
 
-@pytest.mark.parametrize(
-    "mode, gone, told",
-    [
-        ("--test", ["rich"], "no column rich, expected every column that the model was trained on, rich as the target"),
-        ("--test", ["town", "age", "rich"], "no columns age, town, rich, expected every column"),
-        ("--test", ["town", "age"], "no columns age, town besides the target, expected every column"),
-        ("--predict", ["town", "age", "rich"], "no columns age, town, expected every column"),
-        ("--predict", ["town"], "no column town besides the target, expected every column"),
-    ],
-)
+def test_a_model_comes_back_with_its_columns_and_reads_the_data_of_its_training(trained, folder):
+    net = nn.Network.load("m.bin")
+    ds = load_for(net, "people.csv")
+    assert isinstance(ds.x, TableRows) and net.encoding.names == ["age", "land", "member", "day", "town"]
+    np.testing.assert_array_equal(net.predict(ds.x), nn.Network.load("m.bin").predict(ds.x))
+    assert b'"format\\":2' in (folder / "m.bin").read_bytes()
+    (folder / "a.csv").write_text("".join(f"{i},{i * i % 7},{'ab'[i % 2]}\n" for i in range(40)))
+    ds = nn.load("a.csv")
+    net = trained_on(ds)
+    assert (net.schema.task, net.schema.classes, net.schema.width) == ("binary", ["a", "b"], 2)
+    again = nn.load_for(net, "a.csv")
+    np.testing.assert_array_equal(again.y, ds.y)
+    assert again.classes == ds.classes
+    images = nn.Network("1x2x2,3,1", "binary").schema
+    assert images.pixels == (1, 2, 2) and images.width == 4
+
+
+@pytest.mark.parametrize("mode, gone, told", [
+    ("--test", ["rich"], "no column rich, expected every column that the model was trained on, rich as the target"),
+    ("--test", ["town", "age", "rich"], "no columns age, town, rich, expected every column"),
+    ("--test", ["town", "age"], "no columns age, town besides the target, expected every column"),
+    ("--predict", ["town", "age", "rich"], "no columns age, town, expected every column"),
+    ("--predict", ["town"], "no column town besides the target, expected every column"),
+])  # fmt: skip
 def test_all_columns_that_are_missing_are_named(trained, folder, mode, gone, told):
     columns = people(50)
     (folder / "less.csv").write_text(as_csv(columns, [name for name in columns if name not in gone]))
@@ -207,16 +169,125 @@ def test_all_columns_that_are_missing_are_named(trained, folder, mode, gone, tol
     assert failed.code == 65 and f"less.csv: {told}" in failed.err and len(failed.err.splitlines()[-1]) < 250
 
 
-def test_columns_of_one_name_are_found_in_their_order(folder):
-    pandas = pytest.importorskip("pandas")
-    x = np.random.default_rng(0).normal(size=(60, 3))
-    frame = pandas.DataFrame(np.c_[x, x @ [1, 2, 3]], columns=["a", "a", "b", "y"])
-    ds = nn.load(frame)
-    net = nn.Network.for_data(ds, "auto,4,1")
-    nn.train(net, ds, epochs=1)
-    own = net.predict(ds.x)
-    for other in (frame, frame.iloc[:, [2, 0, 3, 1]], frame.iloc[:, [0, 2, 1]]):
-        np.testing.assert_array_equal(net.predict(other), own)
-    assert (net.predict(frame.iloc[:, [1, 0, 2]]) != own).any()
-    with pytest.raises(nn.DataError, match="no column a, expected every column"):
-        net.predict(frame.iloc[:, 1:])
+def frame_of(columns: dict[str, list[str]]):
+    """A data frame with the types that pandas finds, dates as dates."""
+    return pd.read_csv(io.StringIO(as_csv(columns)), parse_dates=["day"]).rename(columns={"Unnamed: 0": ""})
+
+
+def parameters_and_encoding(path_or_frame, **choices) -> tuple[dict, dict]:
+    ds = nn.load(path_or_frame, **choices)
+    net = trained_on(ds, epochs=2)
+    return net.parameters(), net.encoding.to_dict() | {"sha256": ds.sha256}
+
+
+@pytest.mark.parametrize("flags", [["--layers", "auto,8,1"], ["--folds", "3", "--layers", "auto,8,1"]])
+def test_a_mixed_table_trains_to_the_same_bytes_in_any_form_on_any_threads_and_in_parts(folder, flags):
+    """All of a model but the recorded path: through every kind of file, 1 to 4 threads, with and without --memory."""
+    frame = everything()
+    written(frame, folder)
+    files = "a.csv", "a.parquet", "a.feather", "a.db:t"
+    runs = [(file, threads, ()) for file in files for threads in (1, 4)]
+    if "--folds" not in flags:
+        runs += [(file, 2, ("--memory", "4G")) for file in files]
+    found = {}
+    for file, threads, more in runs:
+        given = ("--dataset", file, "--categories", "town", "--weight", "weight", "--epochs", 3, *flags, *more)
+        succeed("--train", "--model", "m.bin", "--threads", threads, "--backend", "omp", "--seed", 3, *given)
+        net = nn.Model.load("m.bin").network
+        for one in {net, *net.members}:
+            one.describe(dataset={**one.dataset, "path": "t"})
+        net.export("m.bin")
+        found[file, threads, more] = (folder / "m.bin").read_bytes()
+    kinds = {encoder.kind for encoder in net.encoding.encoders}
+    assert kinds == {"number", "category", "yes/no", "date", "written number"}
+    assert set(net.columns) == set(frame) - {"id", "name", "planet", "nothing", "weight", "rich"}
+    different = [run for run in runs if found[run] != found[runs[0]]]
+    assert not different, different
+
+
+def test_a_category_of_numbers_is_the_same_however_they_are_written(folder):
+    words, values = ["1", "1.0", "1e0", "01", "2.50", "25e-1", "-0", "0.0", "?"], [1, 1, 1, 1, 2.5, 2.5, 0, 0, None]
+    order = [i % 9 for i in np.random.default_rng(0).permutation(270)]
+    frame = pd.DataFrame({"kind": [values[i] for i in order], "x": np.arange(270) % 7 + 0.5, "y": ["yes", "no"] * 135})
+    frame.insert(1, "team", frame["kind"])
+    written(frame, folder)
+    as_words = [words[i] for i in order]
+    frame.assign(kind=as_words, team=as_words).to_csv("a.csv", index=False)
+    choices = {"categories": "kind", "group": "team"}
+    one, how = parameters_and_encoding("a.csv", **choices)
+    assert set(how["columns"][0]["values"]) | {None} == {"0", "1", "2.5", None}  # a group is held out
+    for source in (frame, "a.parquet", "a.feather", "a.orc", "a.jsonl", "a.db"):
+        other, how_too = parameters_and_encoding(source, **choices)
+        assert how == how_too, source
+        assert all(np.array_equal(one[name], other[name]) for name in one), source
+    succeed("--train", "--dataset", "a.csv", "--model", "m.bin", "--epochs", 1, "--categories", "kind")
+    succeed("--test", "--model", "m.bin")  # reads the same digest
+    (folder / "b.csv").write_text("kind,team,x\n1.00,1,2\n1,1,2\n10e-1,1,2\n2.5,1,2\n")
+    told = succeed("--predict", "--model", "m.bin", "--dataset", "b.csv").out
+    scores = [line.split(",")[2] for line in told.splitlines()]
+    assert scores[1] == scores[2] == scores[3] != scores[4]
+
+
+RECORDS = np.rec.array([(3.0, "Peru")], names="age,land")
+
+
+@pytest.mark.parametrize("rows", [[{"age": 3.0}, 3], [[1.0, 2.0], [3.0]], "new.csv", None, ["3", "x"], RECORDS])
+def test_rows_that_are_no_table_are_refused(trained, rows):
+    told = f"rows of type {type(rows).__name__}, " if rows is RECORDS else ""
+    with pytest.raises(nn.DataError, match=told + r"expected an array \(rows, columns\) or a data frame"):
+        nn.Model.load("m.bin").network.predict(rows)
+
+
+YES = np.array([True, False, False, True] * 5)
+TRUTHS = {
+    "bool": YES, "numbers": YES.astype(int), "floats": YES.astype(float), "words": np.where(YES, "TRUE", "False"),
+    "letters": np.where(YES, "y", "N"), "digits": np.where(YES, "1", "0"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("form", TRUTHS)
+def test_yes_and_no_are_read_in_every_form(trained, form):
+    frame, net = frame_of(people(len(YES))), nn.Model.load("m.bin").network
+    assert "member" in net.encoding.by_kind()["yes/no"]
+    own = net.predict(frame.assign(member=np.where(YES, "Yes", "no")))
+    np.testing.assert_array_equal(net.predict(frame.assign(member=TRUTHS[form])), own)
+    nullable = pd.array([*YES[:-1], None], dtype="boolean")
+    np.testing.assert_array_equal(net.predict(frame.assign(member=nullable))[:-1], own[:-1])
+
+
+def test_a_column_of_yes_and_no_that_holds_neither_is_refused(trained):
+    frame, net = frame_of(people(20)), nn.Model.load("m.bin").network
+    with pytest.raises(nn.DataError, match='row 2, column member: found "ja", expected yes or no, true or false, 1'):
+        net.predict(frame.assign(member=[None, "ja"] + ["nein", "ja"] * 9))
+    for member in ([None, "ja"] + ["nein", "no"] * 9, [None] * 20):
+        assert np.isfinite(net.predict(frame.assign(member=member))).all()
+
+
+def test_unseen_values_of_a_frame_are_told_where_it_has_some_rows(trained, caplog):
+    frame, net = frame_of(people(100)), nn.Model.load("m.bin").network
+    net.predict(frame)
+    net.predict(frame.assign(land="Mars")[:99])
+    assert not caplog.messages
+    net.predict(frame.assign(land="Mars"))
+    (told,) = caplog.messages
+    assert "column land: 100% of the values are gaps or were not seen in training" in told
+
+
+def test_dictionaries_are_frames(trained):
+    frame, net = frame_of(people(30, seed=2)), nn.Model.load("m.bin").network
+    own, columns, rows = net.predict(frame), frame.to_dict("list"), frame.to_dict("records")
+    forms = {
+        "columns": columns, "rows": rows, "arrays": {name: frame[name].to_numpy() for name in frame},
+        "reversed": dict(reversed(columns.items())), "series": {name: frame[name] for name in frame},
+        "JSON": json.loads(frame.to_json(orient="records", date_format="iso")),
+        "a gap is no key": [{name: value for name, value in row.items() if value == value} for row in rows],
+    }  # fmt: skip
+    for form, data in forms.items():
+        np.testing.assert_array_equal(net.predict(data), own, form)
+    for one in (rows[3], [rows[3]], {name: [value] for name, value in rows[3].items()}):
+        np.testing.assert_array_equal(net.predict(one), own[3:4])
+    assert nn.load(columns).sha256 == nn.load(frame).sha256 == nn.load(pd.DataFrame(rows)).sha256
+    absent = "no columns land, member, day, town, expected every column"
+    for data, told in (({}, "no columns"), ({"age": [1, 2]}, absent)):
+        with pytest.raises(nn.DataError, match=f"the data frame: {told}"):
+            net.predict(data)

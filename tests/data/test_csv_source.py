@@ -10,10 +10,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from support.effort import examples
-from support.tables import ANY, fields_of, odd_of, read_csv
+from support.tables import ANY, fields, odd_of, read_csv, refusal
 
 from nn.data import csv_table
-from nn.data.column import GAPS, MOSTLY, Wanted, number_in
+from nn.data.column import GAPS, MOSTLY, Odd, Wanted, number_in
 from nn.data.csv_head import Head, read_head
 from nn.data.csv_table import CsvReader, CsvSource
 from nn.data.source import read_blocks
@@ -26,9 +26,6 @@ def read_any(path, **wanted):
     return read_csv(path, **{"reads": READS, "raw": frozenset({3}), "exact": frozenset({4})} | wanted)
 
 
-# ---------------------------------------------------------------- columns
-
-
 def test_words_dates_ids_and_gaps_have_typed_columns(write):
     table = read_any(write(
         ANY + '1, red ,2024-02-29,a,0\n?,"blue",1969/12/31 23:59:30,"b ""x""",1\n'
@@ -37,13 +34,12 @@ def test_words_dates_ids_and_gaps_have_typed_columns(write):
     number, word, day, name, y = table.columns.values()
     nan = math.nan
     np.testing.assert_array_equal(table.numbers, np.float32([[1], [nan], [nan], [-2.5], [4]]))
-    assert (table.number_places, number.low, number.high) == ([0], -2.5, 4) and np.shares_memory(
-        number.values, table.numbers
-    )
+    assert (table.number_places, number.low, number.high) == ([0], -2.5, 4)
+    assert np.shares_memory(number.values, table.numbers)
     assert word.values.dtype == np.int32 and word.values.tolist() == [0, 1, 0, 2, -1]
     assert word.words == ["red", "blue", 're"d'] and word.is_gap.tolist() == [False] * 4 + [True]
     np.testing.assert_array_equal(day.values, [1709164800, -30, nan, 1709200800, nan])
-    assert fields_of(name) == ["a", 'b "x"', "", "d", "NA"]
+    assert fields(name) == ["a", 'b "x"', "", "d", "NA"]
     np.testing.assert_array_equal(y.values, [0, 1, 0, nan, 1])
     assert y.values.dtype == np.float64 and (y.low, y.high) == (0, 1)
     assert not any(column.odd for column in table.columns.values())
@@ -66,32 +62,32 @@ def test_odd_words_are_gaps_and_counted_with_their_first_rows(write):
     ('1,"a,,i,1', 'row 3: a field begins with " and no other " ends it'),
 ])  # fmt: skip
 def test_rows_that_are_no_rows_are_refused(write, row, message):
+    path = write(f"{ANY}1,a,,i,1\n{row}\n2,a,,i,0\n")
     for reads in (READS, {}, None):
-        with pytest.raises(DataError) as caught:
-            read_csv(write(f"{ANY}1,a,,i,1\n{row}\n2,a,,i,0\n"), reads=reads)
-        assert message in str(caught.value)
+        assert message in refusal(lambda reads=reads: read_csv(path, reads=reads), DataError)
 
 
-def test_words_for_a_gap_are_those_given(write):
+def test_words_for_a_gap_are_those_given_without_them_an_empty_field_is_odd_or_a_word(write):
     table = read_csv(write("a,b\n-999,na\n-99,NA\n5,\n"), reads=["number", "text"], missing=frozenset({"-999", "na"}))
     np.testing.assert_array_equal(table.columns[0].values, [math.nan, -99, 5])
-    assert fields_of(table.columns[1]) == [None, "NA", ""]
+    assert fields(table.columns[1]) == [None, "NA", ""]
     table = read_csv(write("a,b\n\xe9,1\nred,2\n".encode("latin-1")), missing=frozenset({"\xe9"}))
-    assert fields_of(table.columns[0]) == [None, "red"]
-
-
-def test_without_words_for_a_gap_an_empty_field_is_odd_or_a_word(write):
+    assert fields(table.columns[0]) == [None, "red"]
     table = read_any(write(ANY + "1,a,2024-01-01,i,1\n,,,NA,NA\n"), missing=frozenset())
-    assert [odd_of(table, place) for place in (0, 2, 4)] == [
-        {"": (1, "row 3")}, {"": (1, "row 3")}, {"NA": (1, "row 3")}
-    ]  # fmt: skip
-    assert fields_of(table.columns[1]) == ["a", ""]
+    assert [odd_of(table, place) for place in (0, 2, 4)] == [{word: (1, "row 3")} for word in ("", "", "NA")]
+    assert fields(table.columns[1]) == ["a", ""]
 
 
-def test_columns_that_are_not_wanted_may_hold_anything(write):
+def test_columns_may_hold_anything_if_not_wanted_or_chosen_and_too_large_a_number_shows_in_its_bounds(write):
     table = read_csv(write(ANY + "x,a,31.12.2024,i,1\n1,b,,j,0\n"), reads={4: "number"})
     assert [*table.columns] == [4] and table.numbers.tolist() == [[1], [0]]
     assert read_csv(write(ANY + "1,a,,i,1\n"), reads={}).numbers.shape == (1, 0)
+    table = read_csv(write("a,b,c\n" + "x,x,1\n" * 9 + "1,2024-01-01,2\n"), reads=["number", "date", "text"])
+    assert [column.reads for column in table.columns.values()] == ["number", "date", "text"]
+    assert table.columns[2].words == ["1", "2"] and odd_of(table, 1) == {"x": (9, "row 2")}
+    assert read_csv(write("a\n1.7e9\n1700000001\n"), exact=frozenset({0})).numbers.shape == (2, 0)
+    column = read_csv(write("a,b\n1,1\n1e39,2\n")).columns[0]
+    assert column.high == 1e39 and column.values.tolist() == [1, math.inf] and not column.odd
 
 
 def test_rows_of_several_files_follow_each_other_and_are_named_by_their_file(write):
@@ -112,10 +108,7 @@ def test_the_digest_is_that_of_the_file(write, rows, packed):
     assert table.sha256.sha256 == hashlib.sha256(data).hexdigest() and len(table) == rows
 
 
-# ---------------------------------------------------------------- what a column is
-
-
-@pytest.mark.parametrize("fields, reads", [
+@pytest.mark.parametrize("words, reads", [
     (["1"] * 95 + ["x"] * 5, "number"), (["1"] * 94 + ["x"] * 6, "text"), (["2024-01-02"] * 95 + ["x"] * 5, "date"),
     (["2024-01-02"] * 94 + ["x"] * 6, "text"), (["NA"] * 99 + ["7"], "number"), (["NA"] * 9, "text"),
     (["1"] * 2000 + ["x"] * 90, "number"), (["007", "1.10"] * 1000 + ["x"] * 2000, "text"),
@@ -123,24 +116,15 @@ def test_the_digest_is_that_of_the_file(write, rows, packed):
     (["2024-01-02"] * 2000 + ["x"] * 2000, "text"), (["x"] * 1000 + ["2024-01-02"] * 99000, "date"),
     (["NA"] * 2000 + ["word"] * 50, "text"), (["NA"] * 2000 + ["2024-01-02"] * 50, "date"),
 ])  # fmt: skip
-def test_a_column_is_what_most_of_its_fields_are(write, fields, reads):
-    table = read_csv(write("a,b\n" + "".join(f"{field},1\n" for field in fields)))
+def test_a_column_is_what_most_of_its_fields_are(write, words, reads):
+    table = read_csv(write("a,b\n" + "".join(f"{word},1\n" for word in words)))
     column = table.columns[0]
     assert column.reads == reads and table.number_places == ([0, 1] if reads == "number" else [1])
     if reads == "text":
-        assert fields_of(column) == [None if field in GAPS else field for field in fields]
+        assert fields(column) == [None if word in GAPS else word for word in words]
     else:
-        assert (
-            sum(odd.rows for odd in column.odd.values())
-            == fields.count("x")
-            == np.isnan(column.values).sum() - (fields.count("NA"))
-        )
-
-
-def test_a_choice_holds_whatever_the_fields_are(write):
-    table = read_csv(write("a,b,c\n" + "x,x,1\n" * 9 + "1,2024-01-01,2\n"), reads=["number", "date", "text"])
-    assert [column.reads for column in table.columns.values()] == ["number", "date", "text"]
-    assert table.columns[2].words == ["1", "2"] and odd_of(table, 1) == {"x": (9, "row 2")}
+        gaps = np.isnan(column.values).sum() - words.count("NA")
+        assert sum(odd.rows for odd in column.odd.values()) == words.count("x") == gaps
 
 
 @pytest.mark.parametrize("first, later, dtype", [
@@ -150,23 +134,13 @@ def test_a_choice_holds_whatever_the_fields_are(write):
     (["word"] * 1000, [1.7e9, 1.7e9 + 1] * 20_000, "float64"),
 ])  # fmt: skip
 def test_all_numbers_are_double_where_float32_would_blur_one_column_of_all_rows(write, first, later, dtype):
-    fields = [*first, *later]
-    table = read_csv(write("a,b\n" + "".join(f"{field},{i}.1\n" for i, field in enumerate(fields))))
+    known = [*first, *later]
+    table = read_csv(write("a,b\n" + "".join(f"{field},{i}.1\n" for i, field in enumerate(known))))
     assert table.numbers.dtype == dtype == table.columns[0].values.dtype and table.number_places == [0, 1]
-    expected = np.array([math.nan if isinstance(field, str) else field for field in fields])
+    expected = np.array([math.nan if isinstance(field, str) else field for field in known])
     np.testing.assert_array_equal(table.columns[0].values, expected.astype(dtype))
-    np.testing.assert_array_equal(
-        table.columns[1].values, np.array([float(f"{i}.1") for i in range(len(fields))], dtype)
-    )
-    assert read_csv(write("a\n1.7e9\n1700000001\n"), exact=frozenset({0})).numbers.shape == (2, 0)
-
-
-def test_a_number_too_large_for_float32_shows_in_its_bounds(write):
-    column = read_csv(write("a,b\n1,1\n1e39,2\n")).columns[0]
-    assert column.high == 1e39 and column.values.tolist() == [1, math.inf] and not column.odd
-
-
-# ---------------------------------------------------------------- words
+    decimals = np.array([float(f"{i}.1") for i in range(len(known))], dtype)
+    np.testing.assert_array_equal(table.columns[1].values, decimals)
 
 
 @pytest.mark.parametrize("size", [1, 7, 100, None])
@@ -179,28 +153,19 @@ def test_words_grow_from_block_to_block(write, size):
     expected = {word: code for code, word in enumerate(dict.fromkeys(words))}
     columns = reader.taken().columns
     assert columns[1].words == [*expected] and columns[1].values.tolist() == [expected[word] for word in words]
-    assert fields_of(columns[3]) == [f"id{i}" for i in range(5000)]
-    assert {word: (odd.rows, odd.first) for word, odd in columns[0].odd.items()} == {
-        word: (words.count(word), words.index(word)) for word in expected
-    }
+    assert fields(columns[3]) == [f"id{i}" for i in range(5000)]
+    assert columns[0].odd == {word: Odd(words.count(word), words.index(word)) for word in expected}
 
 
-def test_too_many_different_words_are_refused(write, monkeypatch):
+def test_too_many_different_words_are_refused_and_of_very_many_odd_ones_the_first_are_told_apart(write, monkeypatch):
     monkeypatch.setattr(csv_table, "MAX_WORDS", 1000)
     assert len(read_any(write(ANY + "".join(f"1,w{i % 1000},,i,0\n" for i in range(3000)))).columns[1].words) == 1000
     with pytest.raises(DataError, match="row 1002, column word: found one text more, expected not more than"):
         read_any(write(ANY + "".join(f"1,w{i},,i,0\n" for i in range(1001))))
-
-
-def test_of_very_many_odd_words_the_first_are_told_apart(write, monkeypatch):
     monkeypatch.setattr(csv_table, "MOST_ODD", 3)
     table = read_any(write(ANY + "".join(f'"w""{i % 9}",a,,i,0\n' for i in range(90))))
-    assert odd_of(table, 0) == {
-        'w"0': (10, "row 2"), 'w"1': (10, "row 3"), 'w"2': (10, "row 4"), "...": (60, "row 5")
-    }  # fmt: skip
-
-
-# ---------------------------------------------------------------- any text
+    told = {'w"0': (10, "row 2"), 'w"1': (10, "row 3"), 'w"2': (10, "row 4"), "...": (60, "row 5")}
+    assert odd_of(table, 0) == told
 
 
 def read_texts(path, names, separator, block, reads, missing):
@@ -225,20 +190,18 @@ def test_what_pythons_writer_writes_reads_as_it_was(tmp_path_factory, rows, sepa
     expected = [[field.strip(" \t\r\n") for field in row] for row in rows]
     columns = read_texts(path, ["1x", "b", "c"], separator, block, dict.fromkeys(range(3), "text"), frozenset({""}))
     for place in range(3):
-        assert fields_of(columns[place]) == [row[place] or (None if place < 2 else "") for row in expected]
+        assert fields(columns[place]) == [row[place] or (None if place < 2 else "") for row in expected]
     columns = read_texts(path, ["1x", "b", "c"], separator, block, dict.fromkeys(range(3), "number"), GAPS)
     for place, column in columns.items():
         texts = [row[place] for row in expected]
         values = [None if text in GAPS else number_in(text) for text in texts]
         with np.errstate(over="ignore"):
-            numbers = np.array([math.nan if v is None else v for v in values], np.float64 if place == 1 else np.float32)
+            numbers = np.array(values, np.float64).astype(np.float64 if place == 1 else np.float32)
         np.testing.assert_array_equal(column.values, numbers)
         if known := [value for value in values if value is not None]:
             assert (column.low, column.high) == (min(known), max(known))
         odd = [text for text, value in zip(texts, values, strict=True) if value is None and text not in GAPS]
-        assert {word: (found.rows, found.first) for word, found in column.odd.items()} == {
-            word: (odd.count(word), texts.index(word)) for word in odd
-        }
+        assert column.odd == {word: Odd(odd.count(word), texts.index(word)) for word in odd}
 
 
 QUOTED = st.text("ab1 \t\n,", min_size=1, max_size=9).filter(str.strip).map('"{}"'.format)
@@ -257,7 +220,7 @@ def test_blanks_between_fields_are_one_separator_however_many(tmp_path_factory, 
     path.write_text(data.draw(st.sampled_from(["\n", "\r\n", "\n \t\n"])).join(lines), newline="")
     columns = read_texts(path, ["1x", "b", "c"], " ", block, dict.fromkeys(range(3), "text"), frozenset())
     for place in range(3):
-        assert fields_of(columns[place]) == [row[place].strip('"').strip() for row in rows]
+        assert fields(columns[place]) == [row[place].strip('"').strip() for row in rows]
 
 
 def test_real_tables_read_as_the_csv_module_reads_them(shared):
@@ -270,9 +233,9 @@ def test_real_tables_read_as_the_csv_module_reads_them(shared):
         found = source.read(Wanted(dict.fromkeys(range(source.width)), dtype="float64"))
         assert len(texts) == len(found) == len(rows) > 100
         for place, column in texts.columns.items():
-            fields = [row[place] for row in rows]
-            assert [field or "" for field in fields_of(column)] == fields
-            known = [number_in(field) for field in fields if field not in GAPS]
+            words = [row[place] for row in rows]
+            assert [field or "" for field in fields(column)] == words
+            known = [number_in(word) for word in words if word not in GAPS]
             share = sum(value is not None for value in known) / max(1, len(known))
             assert (found.columns[place].reads == "number") == (share >= MOSTLY)
             if share == 1:

@@ -2,19 +2,16 @@
 
 import gzip
 import math
-import time
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from support.effort import examples
-from support.tables import failure, peak_of_loading
+from support.tables import failure, peak_of_loading, seconds_of
 
 from nn.ds import Dataset, check_trainable, load, split_rows
 from nn.utils import DataError, InputNotFound, NnError, UsageError
-
-# ---------------------------------------------------------------- targets
 
 
 @pytest.mark.parametrize("target, values, columns", [
@@ -27,7 +24,7 @@ def test_target_by_name_and_index(write, target, values, columns):
     assert ds.y.tolist() == np.array(values).reshape(2, -1).tolist() and ds.columns == columns
 
 
-def test_targets_that_are_not_there(write):
+def test_targets_that_are_not_there_and_too_few_or_too_many_columns_for_a_network(write):
     path = write("alpha,beta,gamma\n1,2,0\n3,4,1\n")
     assert "did you mean alpha?" in failure(path, UsageError, target="alfa")
     assert "from -3 to 2" in failure(path, UsageError, target="3")
@@ -35,6 +32,10 @@ def test_targets_that_are_not_there(write):
     assert "no header" in failure(write("1,2,0\n"), UsageError, target="alpha")
     assert "no input columns left" in failure(path, target="0,1,2")
     assert "2 columns have this name" in failure(write("a,a,b\n1,2,0\n3,4,1\n"), UsageError, target="a")
+    path = write("a,b,c,d\n1,2,3,0\n1,2,4,1\n")
+    assert "4 columns, expected 31 (30 inputs and a target)" in failure(path, inputs=30, outputs=1)
+    assert "or 5 (2 inputs and 3 outputs)" in failure(path, inputs=2, outputs=3)
+    assert "3 columns besides the target, expected 2" in failure(path, inputs=2, outputs=1, target="a")
 
 
 def table(labels):
@@ -42,17 +43,14 @@ def table(labels):
 
 
 @pytest.mark.parametrize("labels, task, classes, y", [
-    ([0, 1, 1], "binary", ["0", "1"], [0, 1, 1]),
-    ([1, -1, 1], "binary", ["-1", "1"], [1, 0, 1]),
-    ([2.5, 0.5], "binary", ["0.5", "2.5"], [1, 0]),
-    (["no", "yes", "no"], "binary", ["no", "yes"], [0, 1, 0]),
+    ([0, 1, 1], "binary", ["0", "1"], [0, 1, 1]), ([1, -1, 1], "binary", ["-1", "1"], [1, 0, 1]),
+    ([2.5, 0.5], "binary", ["0.5", "2.5"], [1, 0]), (["no", "yes", "no"], "binary", ["no", "yes"], [0, 1, 0]),
     (["b", "c", "a"], "multiclass", ["a", "b", "c"], [1, 2, 0]),
     ([3, 1, 2, 10], "multiclass", ["1", "2", "3", "10"], [2, 0, 1, 3]),
     (range(10), "multiclass", [str(i) for i in range(10)], list(range(10))),
-    (range(11), "regression", None, [[i] for i in range(11)]),
+    (range(11), "regression", None, [[i] for i in range(11)]), (['"x, ""y"""', "z"], "binary", ['x, "y"', "z"], [0, 1]),
     (range(101), "regression", None, [[i] for i in range(101)]),
     ([0.5, 1.5, 2], "regression", None, [[0.5], [1.5], [2]]),
-    (['"x, ""y"""', "z"], "binary", ['x, "y"', "z"], [0, 1]),
 ])  # fmt: skip
 def test_auto_decides_the_task_by_the_values(write, labels, task, classes, y):
     ds = load(write(table(labels)))
@@ -61,10 +59,8 @@ def test_auto_decides_the_task_by_the_values(write, labels, task, classes, y):
 
 
 @pytest.mark.parametrize("labels, outputs, task, classes", [
-    ([0, 1, 1], 2, "multiclass", ["0", "1"]),
-    ([0, 2, 5], 8, "multiclass", [str(i) for i in range(8)]),
-    ([1, 2, 5], 5, "multiclass", ["1", "2", "3", "4", "5"]),
-    (["a", "b"], 2, "multiclass", ["a", "b"]),
+    ([0, 1, 1], 2, "multiclass", ["0", "1"]), ([0, 2, 5], 8, "multiclass", [str(i) for i in range(8)]),
+    ([1, 2, 5], 5, "multiclass", ["1", "2", "3", "4", "5"]), (["a", "b"], 2, "multiclass", ["a", "b"]),
     ([0, 1], 1, "binary", ["0", "1"]),
 ])  # fmt: skip
 def test_labels_for_a_network_of_some_outputs(write, labels, outputs, task, classes):
@@ -74,28 +70,27 @@ def test_labels_for_a_network_of_some_outputs(write, labels, outputs, task, clas
 
 
 def test_several_target_columns_are_classes_if_one_hot_and_numbers_if_not(write):
-    one_hot = load(write("1,5,1,0,0\n2,6,0,0,1\n3,7,0,1,0\n"), inputs=2, outputs=3)
-    assert (one_hot.task, one_hot.y.tolist()) == ("multiclass", [0, 2, 1])
-    numbers = load(write("1,5,1,0,0\n2,6,0,1,1\n"), inputs=2, outputs=3)
-    assert (numbers.task, numbers.y.tolist()) == ("regression", [[1, 0, 0], [0, 1, 1]])
-    as_given = load(write("1,5,1,0,0\n2,6,0,0,1\n"), inputs=2, outputs=3, task="regression", dtype="float64")
-    assert as_given.y.tolist() == [[1, 0, 0], [0, 0, 1]] and as_given.y.dtype == np.float64
-    label = load(write("1,5,0\n2,6,2\n3,3,1\n"), inputs=2, outputs=3)
-    assert (label.task, label.y.tolist()) == ("multiclass", [0, 2, 1])
+    numbers, as_given = [[1, 0, 0], [0, 1, 1]], {"task": "regression", "dtype": "float64"}
+    for text, flags, task, y in (
+        ("1,5,1,0,0\n2,6,0,0,1\n3,7,0,1,0\n", {}, "multiclass", [0, 2, 1]),
+        ("1,5,1,0,0\n2,6,0,1,1\n", {}, "regression", numbers), ("1,5,0\n2,6,2\n3,3,1\n", {}, "multiclass", [0, 2, 1]),
+        ("1,5,1,0,0\n2,6,0,0,1\n", as_given, "regression", [[1, 0, 0], [0, 0, 1]]),
+    ):  # fmt: skip
+        ds = load(write(text), inputs=2, outputs=3, **flags)
+        assert (ds.task, ds.y.tolist()) == (task, y), text
+        assert ds.y.dtype == (np.float64 if flags else np.int32 if task == "multiclass" else np.float32), text
 
 
 def test_tasks_that_the_values_do_not_allow(write):
-    three = write(table([0, 1, 2]))
-    assert "3 classes, expected 2" in failure(three, task="binary")
-    assert "3 classes, expected 2" in failure(three, inputs=1, outputs=2)
-    assert "--task regression" in failure(three, inputs=1, outputs=1)
-    assert "expected whole" in failure(write(table([0.5, 1.5, 2.5])), task="multiclass")
-
-    assert "row 1" in failure(write(table(["a", "b"])), task="regression")
-    with pytest.raises(UsageError, match="--task binary needs 1 output"):
-        load(write(table([0, 1])), task="binary", inputs=1, outputs=2)
-    with pytest.raises(UsageError, match="unknown task"):
-        load(three, task="binari")
+    for labels, flags, told in (
+        ([0, 1, 2], {"task": "binary"}, "3 classes, expected 2"), ([0, 1, 2], {"outputs": 2}, "3 classes, expected 2"),
+        ([0, 1, 2], {"outputs": 1}, "--task regression"), ([0.5, 1.5, 2.5], {"task": "multiclass"}, "expected whole"),
+        (["a", "b"], {"task": "regression"}, "row 1"),
+    ):  # fmt: skip
+        assert told in failure(write(table(labels)), inputs=1, **flags), (labels, flags)
+    for task, told in (("binary", "--task binary needs 1 output"), ("binari", "unknown task")):
+        with pytest.raises(UsageError, match=told):
+            load(write(table([0, 1])), task=task, inputs=1, outputs=2)
 
 
 def test_labels_are_mapped_to_the_classes_of_a_model(write):
@@ -106,8 +101,7 @@ def test_labels_are_mapped_to_the_classes_of_a_model(write):
     message = failure(write("x,y\n1,c\n2,a\n3,d\n4,d\n"), classes=classes)
     assert 'row 4: found class "d"' in message and "a, b, c" in message
     assert 'row 1: found class "2"' in failure(write("5,2\n5,0\n"), classes=["0", "1"])
-    one_hot = load(write("1,0,0,1\n2,1,0,0\n"), classes=classes, inputs=1, outputs=3)
-    assert one_hot.y.tolist() == [2, 0]
+    assert load(write("1,0,0,1\n2,1,0,0\n"), classes=classes, inputs=1, outputs=3).y.tolist() == [2, 0]
 
 
 def test_a_table_of_pixels_becomes_images_of_bytes(write):
@@ -120,28 +114,21 @@ def test_a_table_of_pixels_becomes_images_of_bytes(write):
         assert ds.x.dtype == np.float32 and ds.x[0, 2, 1, 1] == float(odd)
 
 
-# ---------------------------------------------------------------- bad input
-
-
 @pytest.mark.parametrize("text, parts", [
-    ("", ["empty"]),
-    ("\n \n", ["empty"]),
-    ("a,b,c\n", ["only a header"]),
-    ("a,b,c\n1,2,0\n1,2\n", ["row 3: 2 columns, expected 3 as in the header"]),
+    ("", ["empty"]), ("\n \n", ["empty"]), ("a,b,c\n", ["only a header"]), ('x,y\n"1,0\n', ["row 2"]),
+    ("a,b,c\n1,2,0\n1,2\n", ["row 3: 2 columns, expected 3 as in the header"]), ("1\n2\n", ["1 column"]),
     ("1,2,0\n1,2,0,1\n", ["row 2: 4 columns, expected 3 as in row 1"]),
-    ("a,b,c\n\n1,2,0\n\n1,2\n", ["row 5: 2 columns"]),
-    ("a,b,c\n1,2,\n", ["no row has a target"]),
+    ("a,b,c\n\n1,2,0\n\n1,2\n", ["row 5: 2 columns"]), ("a,b,c\n1,2,\n", ["no row has a target"]),
     ("a,b,c\n" + 20 * "1,2,0\n" + "1,x y,1\n", ['row 22, column b: found "x y", expected a number']),
     ("a,b,c\n" + 20 * "1,2,0\n" + "1,1e,1\n", ['row 22, column b: found "1e"']),
     ("a,b,c\n1,2,0\n-Inf,2,1\n", ['row 3, column a: found "-Inf"']),
     ("a,b,c\n1,2,0\n1e999,2,1\n", ['row 3, column a: found "1e999"']),
     ("a,b,c\n1,2,0\n1e39,2,1\n", ['row 3, column a: found "1e+39"', "--dtype float64"]),
     ("1:2:0\n3:4:1\n", ["1 column, expected features and a target, separated by commas"]),
-    ("1\n2\n", ["1 column"]),
     ("a,b\n" + "1,0\n" * 2000 + "1\x002,0\n", ["row 2002, column a", r'"1\x002"']),
     ("a,b\n1,0\n1\x002,0\n", ["not text (byte 10)"]),
     ("a,b\n" + 20 * "1,0\n" + "z" * 500 + ",0\n", ["row 22", "zz ... zz"]),
-    ('x,y\n"1,0\n', ["row 2"]),
+    ("a,b\n" + "1.25,0\n" * 200_000 + "1.25,0,\n" + "1,1\n" * 10, ["row 200002: 3 columns"]),  # behind many good ones
 ])  # fmt: skip
 def test_bad_tables_are_named_by_row_and_column(write, text, parts):
     message = failure(write(text), strict=True)
@@ -149,29 +136,16 @@ def test_bad_tables_are_named_by_row_and_column(write, text, parts):
     assert len(message) < 400
 
 
-def test_a_bad_row_behind_many_good_ones_is_found_where_it_is(write):
-    path = write("a,b\n" + "1.25,0\n" * 200_000 + "1.25,0,\n" + "1,1\n" * 10)
-    assert "row 200002: 3 columns" in failure(path)
-
-
-def test_too_few_or_too_many_columns_for_a_network(write):
-    path = write("a,b,c,d\n1,2,3,0\n1,2,4,1\n")
-    assert "4 columns, expected 31 (30 inputs and a target)" in failure(path, inputs=30, outputs=1)
-    assert "or 5 (2 inputs and 3 outputs)" in failure(path, inputs=2, outputs=3)
-    assert "3 columns besides the target, expected 2" in failure(path, inputs=2, outputs=1, target="a")
-
-
 def test_files_that_are_not_there_or_not_whole(write, tmp_path):
     assert failure(tmp_path / "none.csv", InputNotFound)
     whole = gzip.compress(b"1,2,0\n3,4,1\n" * 1000)
-    assert "too early" in failure(write(whole[:-20], "cut.csv.gz"))
-    assert "too early" in failure(write(whole[:15], "cut2.csv.gz"))
-    damaged = bytearray(whole)
-    damaged[-6] ^= 1
-    assert "corrupt" in failure(write(bytes(damaged), "damaged.csv.gz"))
-    assert "UTF-16" in failure(write("1,2,0\n".encode("utf-16")))
-    png = write(b"\x89PNG\r\n\x1a\n\0\0\0")
-    assert "expected JSON lines, CSV, NPZ, NPY, Parquet, Arrow, ORC, SQLite, IDX or CIFAR-10 binary" in failure(png)
+    for data, told in (
+        (whole[:-20], "too early"), (whole[:15], "too early"),
+        (whole[:-6] + bytes([whole[-6] ^ 1]) + whole[-5:], "corrupt"), ("1,2,0\n".encode("utf-16"), "UTF-16"),
+        (b"\x89PNG\r\n\x1a\n\0\0\0",
+         "expected JSON lines, CSV, NPZ, NPY, Parquet, Arrow, ORC, SQLite, IDX or CIFAR-10 binary"),
+    ):  # fmt: skip
+        assert told in failure(write(data, "a.csv.gz"))
 
 
 @examples(150)
@@ -199,9 +173,6 @@ def test_one_class_only_is_for_testing_not_for_training(write):
         check_trainable(load(write("1,1\n2,1\n"), classes=["0", "1"]))
 
 
-# ---------------------------------------------------------------- hold-out
-
-
 def classified(counts):
     y = np.repeat(np.arange(len(counts), dtype=np.int32), counts)
     y = y[np.random.default_rng(0).permutation(len(y))]
@@ -209,11 +180,7 @@ def classified(counts):
 
 
 @examples(60)
-@given(
-    st.lists(st.integers(0, 60), min_size=2, max_size=4).filter(any),
-    st.integers(0, 99),
-    st.integers(0, 2**32 - 1),
-)
+@given(st.lists(st.integers(0, 60), min_size=2, max_size=4).filter(any), st.integers(0, 99), st.integers(0, 2**32 - 1))
 def test_holdout_takes_the_share_of_every_class_rounded_down(counts, percent, seed):
     ds = classified(counts)
     train, _, held = split_rows(ds, percent / 100, 0, seed)
@@ -234,19 +201,13 @@ def test_holdout_depends_on_the_seed_alone():
             split_rows(ds, fraction, 0, 0)
 
 
-# ---------------------------------------------------------------- real data, memory and time
-
-
-def test_the_credit_card_data(shared):
+def test_the_credit_card_data_and_the_original_targets_of_several_columns(shared):
+    iris = load(shared / "golden/iris.csv", inputs=4, outputs=3)
+    assert (iris.task, iris.classes, iris.class_counts()) == ("multiclass", ["y1", "y2", "y3"], [50, 50, 50])
     ds = load(shared / "data/cc/CC.csv.gz")
     assert ds.x.shape == (28_628, 30) and ds.x.dtype == np.float32 and ds.class_counts() == [28_136, 492]
     assert ds.columns[0] == "Time" and ds.columns[-1] == "Amount" and ds.targets == ["Class"]
     assert round(float(ds.x[ds.y == 1, -1].astype(float).sum()), 1) == 60128.0  # published: 60127.97
-
-
-def test_the_original_targets_of_several_columns(shared):
-    ds = load(shared / "golden/iris.csv", inputs=4, outputs=3)
-    assert (ds.task, ds.classes, ds.class_counts()) == ("multiclass", ["y1", "y2", "y3"], [50, 50, 50])
 
 
 def test_reading_takes_less_than_three_times_the_memory_of_the_array(write):
@@ -257,27 +218,12 @@ def test_reading_takes_less_than_three_times_the_memory_of_the_array(write):
     assert peak_of_loading(wide, write("1,2,0\n3,4,1\n"))[0] < 3 * 60_000 * 30 * 4
 
 
-def seconds_of(*calls):
-    """The best time of each of several calls, in turns: other programs may take a core away now and then."""
-    best = [math.inf] * len(calls)
-    for _ in range(5):
-        for i, call in enumerate(calls):
-            start = time.perf_counter()
-            call()
-            best[i] = min(best[i], time.perf_counter() - start)
-    return best
-
-
 @pytest.mark.timing
 def test_tables_are_loaded_beside_pandas(shared, tmp_path):
     """Ready to be trained on: packed numbers in 0.7 to 1.0 of the time of pandas' C reader, texts in 1.2 to 1.7."""
     pandas = pytest.importorskip("pandas")
     numbers, texts = shared / "data/cc/CC.csv.gz", tmp_path / "adult.csv"
     texts.write_bytes((gzip.decompress((shared / "tables/adult-train.csv.gz").read_bytes()).strip() + b"\n") * 6)
-    ours, theirs, ours_of_texts, theirs_of_texts = seconds_of(
-        lambda: load(numbers),
-        lambda: pandas.read_csv(numbers),
-        lambda: load(texts),
-        lambda: pandas.read_csv(texts, header=None),
-    )
+    ours, theirs = seconds_of(lambda: load(numbers), lambda: pandas.read_csv(numbers))
+    ours_of_texts, theirs_of_texts = seconds_of(lambda: load(texts), lambda: pandas.read_csv(texts, header=None))
     assert ours < 1.3 * theirs and ours_of_texts < 2.5 * theirs_of_texts

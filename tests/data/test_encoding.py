@@ -8,17 +8,7 @@ from support.tables import texts
 
 from nn.data.column import Column
 from nn.data.dataset import TableRows
-from nn.data.encoding import (
-    PARTS,
-    SAMPLE,
-    CategoryEncoder,
-    DateEncoder,
-    Encoding,
-    NumberEncoder,
-    NumberStatistics,
-    part,
-    statistics_of,
-)
+from nn.data.encoding import PARTS, SAMPLE, Encoding, NumberEncoder, NumberStatistics, part, statistics_of
 from nn.data.kinds import ONE_HOT, RARE, Kind, decide, kind_of
 from nn.layers import parse
 from nn.nn_aux import MOST_EDGES, MOST_PIECES
@@ -29,12 +19,8 @@ from nn.utils import DataError, UsageError
 NAN = np.nan
 
 
-def columns_of(**columns) -> list[Column]:
-    """Columns: arrays of numbers, lists of texts (None: a gap), or datetime64 arrays."""
-    return [_column_of(values) for values in columns.values()]
-
-
-def _column_of(values) -> Column:
+def column_of(values) -> Column:
+    """A column of an array of numbers, a list of texts (None: a gap), or an array of datetime64."""
     if isinstance(values, list) and any(isinstance(value, str) for value in values):
         return texts(*values)
     if np.asarray(values).dtype.kind == "M":
@@ -44,32 +30,26 @@ def _column_of(values) -> Column:
 
 
 def rows_of(**columns) -> TableRows:
-    return TableRows(tuple(columns_of(**columns)))
+    return TableRows(tuple(map(column_of, columns.values())))
 
 
-def kinds_of(rows: TableRows) -> list[Kind]:
-    return [kind_of(column, None, f"column {i}") for i, column in enumerate(rows.columns)]
-
-
-def fitted(scaling="standardization", embedding=None, **columns) -> tuple[Encoding, TableRows]:
+def fitted(embedding=None, **columns) -> tuple[Encoding, TableRows]:
+    """The encoding of columns, with the numbers as --number_embedding asks for them, and their rows."""
     rows = rows_of(**columns)
-    found = statistics_of(rows, kinds_of(rows))
+    kinds = [kind_of(column, None, f"column {i}") for i, column in enumerate(rows.columns)]
     embedding = embedding and number_embedding_value(embedding)
-    return Encoding.fit(found, kinds_of(rows), scaling, embedding, names=list(columns)), rows
+    return Encoding.fit(statistics_of(rows, kinds), kinds, "standardization", embedding, names=list(columns)), rows
 
 
-def test_numbers_are_standardised_and_one_value_becomes_0():
+def test_numbers_are_standardised_and_gaps_are_filled_with_the_median_of_training_and_told_by_an_input():
     encoding, rows = fitted(a=[1.0, 2.0, 3.0, 6.0])
     assert [column.kind for column in encoding.columns] == ["number"]
     found = encoding.apply(rows, "float64")["numbers"][:, 0]
     np.testing.assert_allclose(found, (np.array([1, 2, 3, 6]) - 3) / np.std([1, 2, 3, 6]), rtol=1e-15)
     later = encoding.apply(rows_of(a=[NAN, 2.0]), "float64")["numbers"][:, 0]  # a gap is the median of 2 and 3
     assert later[0] == pytest.approx((found[1] + found[2]) / 2)
-    found = NumberStatistics(np.full(5, 7.0))
-    assert NumberEncoder.fit(found).encode(Column("number", np.array([7.0, 9.0])))[0].tolist() == [0, 0]
-
-
-def test_a_gap_is_filled_with_the_median_of_training_and_told_by_an_input():
+    one = NumberEncoder.fit(NumberStatistics(np.full(5, 7.0)))
+    assert one.encode(Column("number", np.array([7.0, 9.0])))[0].tolist() == [0, 0]
     encoding, rows = fitted(a=[1.0, NAN, 3.0, 8.0])
     (column,) = encoding.columns
     mean, deviation = np.mean([1, 3, 8]), np.std([1, 3, 8])
@@ -87,9 +67,6 @@ def test_the_median_of_many_numbers_is_that_of_a_sample():
     np.testing.assert_allclose(found.moments.deviation, known.std(), rtol=1e-12)
 
 
-# ---- what else numbers become
-
-
 def numbers(seed=0, count=900) -> dict:
     """Columns of numbers: dense, with gaps, mostly 0, of two values, of three, of one."""
     rng = np.random.default_rng(seed)
@@ -102,28 +79,20 @@ def numbers(seed=0, count=900) -> dict:
 
 def embedded(text: str | None, **columns) -> dict[str, NumberEncoder]:
     """The encoders of columns by name, as --number_embedding asks for them."""
-    embedding = None if text is None else number_embedding_value(text)
-    rows = rows_of(**columns)
-    asked = "standardization", embedding
-    encoding = Encoding.fit(statistics_of(rows, kinds_of(rows)), kinds_of(rows), *asked, names=list(columns))
-    return dict(zip(columns, encoding.encoders, strict=True))
+    return dict(zip(columns, fitted(text, **columns)[0].encoders, strict=True))
 
 
-def test_only_a_usual_value_makes_pieces_where_nothing_is_said():
+def test_only_a_usual_value_makes_pieces_where_nothing_is_said_and_pieces_hold_as_many_values_each():
     for count, pieces in ((900, 6), (9000, 48)):  # one for each 30 of the other values, 48 at most
         found = embedded(None, **numbers(count=count))
         edges = {name: len(encoder.edges) for name, encoder in found.items() if encoder.edges}
         assert edges == {"zeros": 1 + pieces + 1}
         assert not any(encoder.waves for encoder in found.values())
     assert not any(encoder.edges or encoder.waves for encoder in embedded("linear", **numbers()).values())
-
-
-def test_pieces_hold_as_many_values_each():
     columns = numbers()
     found = embedded("pieces5", **columns)
-    assert {name: len(encoder.edges) - 1 for name, encoder in found.items() if encoder.edges} == {
-        "dense": 5, "gaps": 5, "zeros": 6, "three": 2,
-    }  # fmt: skip
+    counts = {name: len(encoder.edges) - 1 for name, encoder in found.items() if encoder.edges}
+    assert counts == {"dense": 5, "gaps": 5, "zeros": 6, "three": 2}
     assert np.histogram(columns["dense"], found["dense"].edges)[0].tolist() == pytest.approx([180] * 5, abs=3)
     others = columns["zeros"][columns["zeros"] > 0]
     counts = np.histogram(others, found["zeros"].edges[1:])[0]
@@ -133,57 +102,52 @@ def test_pieces_hold_as_many_values_each():
     parse("1,2", columns=most.inputs())
 
 
-def test_waves_are_for_numbers_of_three_values_and_more():
+def test_waves_are_for_numbers_of_three_values_and_more_and_come_back_from_their_description():
     found = embedded("waves12:0.25", **numbers())
-    assert {name: encoder.waves for name, encoder in found.items()} == {
-        "dense": 12, "gaps": 12, "zeros": 12, "two": 0, "three": 12, "one": 0,
-    }  # fmt: skip
+    assert {name for name, encoder in found.items() if encoder.waves == 12} == {"dense", "gaps", "zeros", "three"}
+    assert found["two"].waves == found["one"].waves == 0
     assert found["gaps"].summary() == "10% gaps, 12 waves" and found["zeros"].summary() == "7 pieces, 12 waves"
     (column,) = found["gaps"].inputs()
     assert (column.kind, column.waves, column.deviation, column.outputs) == ("gap", 12, 0.25, 26)
     assert embedded("waves3", **numbers())["dense"].deviation == 1
+    encoding, _ = fitted("waves7:0.5", a=np.arange(9.0), b=np.arange(9.0) % 2)
+    waves, plain = encoding.to_dict()["columns"]
+    assert (waves["waves"], waves["deviation"]) == (7, 0.5)
+    assert set(plain) == {"kind", "shift", "scale", "median", "unknown_share", "edges"}
+    assert Encoding.from_dict(encoding.to_dict(), ["a", "b"]) == encoding
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
-        "", "linear2", "pieces1", "pieces64", "pieces5:1", "waves", "waves0", "waves257", "waves12:0", "waves12:inf",
-        "waves12:x", "Waves12", "waves1.5", 12, True,
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize("text", [
+    "", "linear2", "pieces1", "pieces64", "pieces5:1", "waves", "waves0", "waves257", "waves12:0", "waves12:inf",
+    "waves12:x", "Waves12", "waves1.5", 12, True,
+])  # fmt: skip
 def test_other_number_embeddings_are_refused(text):
     with pytest.raises(UsageError, match="expected linear, piecesN"):
         BY_NAME["number_embedding"].check(text)
 
 
-def test_waves_come_back_from_their_description_which_is_as_before_without_any():
-    rows = rows_of(a=np.arange(9.0), b=np.arange(9.0) % 2)
-    waves = number_embedding_value("waves7:0.5")
-    encoding = Encoding.fit(statistics_of(rows, kinds_of(rows)), kinds_of(rows), "standardization", waves)
-    described = encoding.to_dict()
-    assert described["columns"][0] | {"waves": 7, "deviation": 0.5} == described["columns"][0]
-    assert set(described["columns"][1]) == {"kind", "shift", "scale", "median", "unknown_share", "edges"}
-    assert Encoding.from_dict(described, None) == encoding
+def codes_of(encoding, rows) -> list[int]:
+    return encoding.apply(rows, "float32")["codes1"][:, 0].tolist()
 
 
-def test_few_values_have_an_input_each_and_rare_ones_share_one():
+def test_few_values_and_gaps_have_an_input_each_and_rare_ones_share_one():
     encoding, rows = fitted(a=["x"] * 30 + ["y"] * RARE + ["z"] * (RARE - 1))
     (column,) = encoding.columns
     assert (column.kind, column.values) == ("onehot", 3)
-    codes = encoding.apply(rows, "float32")["codes1"][:, 0]
-    assert sorted(set(codes.tolist())) == [0, 1, 2] and (codes == 0).sum() == RARE - 1
-    unseen = encoding.apply(rows_of(a=["new", "y", None]), "float32")["codes1"][:, 0]
-    assert unseen.tolist() == [0, 2, 0]
+    codes = codes_of(encoding, rows)
+    assert sorted(set(codes)) == [0, 1, 2] and codes.count(0) == RARE - 1
+    assert codes_of(encoding, rows_of(a=["new", "y", None])) == [0, 2, 0]
+    encoding, _ = fitted(a=["x"] * RARE + ["y"] * RARE)
+    assert codes_of(encoding, rows_of(a=["new", "x"])) == [2, 0]  # no slot is shared
+    encoding, rows = fitted(a=["x"] * RARE + ["y"] * RARE + [None] * RARE)
+    assert encoding.columns[0].values == 3 and len(set(codes_of(encoding, rows)[-RARE:])) == 1
 
 
-@pytest.mark.parametrize(
-    "counts, own",
-    [
-        ([4] * 8, 8), ([6] * 10, 10), ([9, 3, 2, 1], 3), ([1] * 16, 0),  # few rows: two are enough for a slot
-        ([26, 2, 2], 1), ([25, 2, 2], 3),  # 10 rows a value on average are no longer few
-        ([4] * (ONE_HOT + 1), 0),  # many values
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize("counts, own", [
+    ([4] * 8, 8), ([6] * 10, 10), ([9, 3, 2, 1], 3), ([1] * 16, 0),  # few rows: two are enough for a slot
+    ([26, 2, 2], 1), ([25, 2, 2], 3),  # 10 rows a value on average are no longer few
+    ([4] * (ONE_HOT + 1), 0),  # many values
+])  # fmt: skip
 def test_few_values_of_a_small_table_have_a_slot_each_if_they_come_again(counts, own):
     encoding, rows = fitted(a=[f"v{i}" for i, count in enumerate(counts) for _ in range(count)])
     encoder = encoding.encoders[0]
@@ -192,31 +156,18 @@ def test_few_values_of_a_small_table_have_a_slot_each_if_they_come_again(counts,
     assert encoder.unknown_share == pytest.approx(sum(counts[own:]) / sum(counts))
 
 
-def test_gaps_of_a_category_are_a_value_if_they_are_no_rarity():
-    encoding, _ = fitted(a=["x"] * RARE + ["y"] * RARE)
-    assert encoding.apply(rows_of(a=["new", "x"]), "float32")["codes1"][:, 0].tolist() == [2, 0]  # no slot is shared
-    encoding, rows = fitted(a=["x"] * RARE + ["y"] * RARE + [None] * RARE)
-    assert encoding.columns[0].values == 3
-    assert len(set(encoding.apply(rows, "float32")["codes1"][-RARE:, 0].tolist())) == 1
-
-
-def test_many_values_are_embedded_and_the_unseen_share_a_slot_that_is_trained():
+def test_many_values_are_embedded_the_unseen_share_a_slot_and_codes_do_not_depend_on_the_order_of_rows():
     values = [f"v{i}" for i in range(ONE_HOT + 1) for _ in range(RARE + i)]
     encoding, rows = fitted(a=values)
     (column,) = encoding.columns
     assert column.kind == "embedding" and column.width == 5  # ceil(sqrt(17))
-    codes = encoding.apply(rows, "float32")["codes1"][:, 0]
-    assert codes.min() == 0 and codes.max() < column.values
-    assert (codes == 0).sum() == RARE  # the rarest value trains the slot of unseen ones
-    assert encoding.apply(rows_of(a=["new", "v1"]), "float32")["codes1"][0, 0] == 0
-
-
-def test_codes_do_not_depend_on_the_order_of_the_rows():
+    codes = codes_of(encoding, rows)
+    assert min(codes) == 0 and max(codes) < column.values
+    assert codes.count(0) == RARE  # the rarest value trains the slot of unseen ones
+    assert codes_of(encoding, rows_of(a=["new", "v1"]))[0] == 0
     values = ["b"] * 6 + ["a"] * 7 + ["c"] * 5
-    one, rows = fitted(a=values)
-    other, _ = fitted(a=values[::-1])
-    assert one == other
-    assert (one.apply(rows, "float32") == other.apply(rows_of(a=values[::-1]), "float32")[::-1]).all()
+    (one, rows), (other, back) = fitted(a=values), fitted(a=values[::-1])
+    assert one == other and (one.apply(rows, "float32") == other.apply(back, "float32")[::-1]).all()
 
 
 def test_a_date_becomes_a_trend_and_the_cycles_that_vary():
@@ -228,36 +179,21 @@ def test_a_date_becomes_a_trend_and_the_cycles_that_vary():
     np.testing.assert_allclose(found[:, 1] ** 2 + found[:, 2] ** 2, 1)
     np.testing.assert_allclose(found[7:, 3], found[:-7, 3], atol=1e-9)  # sine of the week
     hours = np.arange("2020-01-01", "2020-01-02", dtype="datetime64[h]").astype("datetime64[s]")
-    assert DateEncoder.fit(NumberStatistics(hours.astype(np.int64).astype(np.float64), True)).cycles == ["day"]
+    assert fitted(when=hours)[0].encoders[0].cycles == ["day"]
 
 
-@pytest.mark.parametrize("when, month, monthday, weekday, hour", [
-    ("1970-01-01T00:00:00", 1, 1, 3, 0),
-    ("1969-12-31T23:59:59", 12, 31, 2, 24 - 1 / 3600),
-    ("1900-02-28T06:00:00", 2, 28, 2, 6),  # 1900 was no leap year
-    ("1900-03-01T00:00:00", 3, 1, 3, 0),
-    ("2000-02-29T12:30:00", 2, 29, 1, 12.5),  # 2000 was one
-    ("2024-02-29T00:00:00", 2, 29, 3, 0),
-    ("2023-03-01T00:00:00", 3, 1, 2, 0),
-    ("2024-12-31T23:00:00", 12, 31, 1, 23),
-    ("2025-01-01T00:00:00", 1, 1, 2, 0),
-    ("1582-10-04T00:00:00", 10, 4, 0, 0),  # in the calendar of today
-])  # fmt: skip
-def test_the_parts_of_a_date(when, month, monthday, weekday, hour):
-    seconds = np.array([np.datetime64(when, "s").astype(np.float64)])
-    found = [part(seconds, name)[0] for name in ("month", "monthday", "weekday", "hour")]
-    assert found == pytest.approx([month, monthday, weekday, hour], abs=1e-9)
-
-
-def test_months_and_their_days_are_those_of_numpy():
+def test_the_parts_of_a_date_are_those_of_numpy():
     days = np.arange(-1_000_000, 3_000_000, 17)  # from before the year 0
     months = days.astype("datetime64[D]").astype("datetime64[M]")
-    assert (part(86_400.0 * days, "month") == months.astype(np.int64) % 12 + 1).all()
     monthdays = days - months.astype("datetime64[D]").astype(np.int64) + 1
-    assert (part(86_400.0 * days + 86_399, "monthday") == monthdays).all()
+    expected = {"month": months.astype(np.int64) % 12 + 1, "monthday": monthdays, "weekday": (days + 3) % 7}
+    for later in (0, 45_000, 86_399):
+        for name, values in (expected | {"hour": np.full(len(days), later / 3600)}).items():
+            np.testing.assert_allclose(part(86_400.0 * days + later, name), values, rtol=0, atol=1e-9, err_msg=name)
+    assert part(np.array([0.0]), "weekday") == 3  # a Thursday
 
 
-def test_beside_waves_a_date_has_its_parts_that_vary():
+def test_a_date_has_pieces_or_waves_and_its_parts_where_they_are_asked_for_and_nothing_else_without():
     days = np.arange("2021-01-01", "2022-01-01", dtype="datetime64[D]").astype("datetime64[s]")
     days[7] = np.datetime64("NaT")
     encoding, rows = fitted(embedding="waves3:0.5", when=days)
@@ -273,9 +209,6 @@ def test_beside_waves_a_date_has_its_parts_that_vary():
     months = np.arange("2001-01", "2003-01", dtype="datetime64[M]").astype("datetime64[s]")
     assert fitted(embedding="waves3", when=months)[0].encoders[0].parts == ["month", "weekday"]
     assert fitted(embedding="waves3", when=months[[0, 5] * 9])[0].encoders[0].parts == []  # two values are no axis
-
-
-def test_a_date_has_pieces_where_they_are_asked_for_and_nothing_else_without():
     days = np.arange("2021-01-01", "2021-04-11", dtype="datetime64[D]").astype("datetime64[s]")
     (encoder,) = fitted(embedding="pieces4", when=days)[0].encoders
     assert len(encoder.edges) == 5 and not encoder.parts and len(encoder.inputs()[0].edges) == 5
@@ -306,16 +239,13 @@ WRITTEN = NUMBER | {"kind": "written number", "way": "1,234.5", "before": "$"}
 ORDERED = NUMBER | {"kind": "ordered", "order": ["low", "high"]}
 
 
-@pytest.mark.parametrize(
-    "column, name, values",
-    [
-        (NUMBER, "kind", ["nothing"]), (NUMBER, "shift", ["1"]), (NUMBER, "scale", [np.inf]), (NUMBER, "more", [1]),
-        (NUMBER, "median", [None]), (NUMBER, "written", [{"way": "1,234.5"}]),
-        (WAVES, "waves", [-1, 257, 10**30, 1.0, "3", True, None]), (WAVES, "deviation", [0, -1.0, "1", NAN, np.inf]),
-        (WRITTEN, "way", ["1-2"]), (WRITTEN, "before", [3]), (WRITTEN, "kind", ["yes/no"]),
-        (ORDERED, "order", ["abc", ["low"], ["low", "low"], ["low", 3], None]),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize("column, name, values", [
+    (NUMBER, "kind", ["nothing"]), (NUMBER, "shift", ["1"]), (NUMBER, "scale", [np.inf]), (NUMBER, "more", [1]),
+    (NUMBER, "median", [None]), (NUMBER, "written", [{"way": "1,234.5"}]),
+    (WAVES, "waves", [-1, 257, 10**30, 1.0, "3", True, None]), (WAVES, "deviation", [0, -1.0, "1", NAN, np.inf]),
+    (WRITTEN, "way", ["1-2"]), (WRITTEN, "before", [3]), (WRITTEN, "kind", ["yes/no"]),
+    (ORDERED, "order", ["abc", ["low"], ["low", "low"], ["low", 3], None]),
+])  # fmt: skip
 def test_a_damaged_description_is_refused(column, name, values):
     assert Encoding.from_dict({"columns": [column], "places": [0]}, ["a"]).encoders[0].kind == column["kind"]
     for value in values:
@@ -327,7 +257,7 @@ def test_a_damaged_description_is_refused(column, name, values):
 @pytest.mark.parametrize("column, plain", [*((NUMBER, plain) for plain in (1.5, "yes", None, {})), (ORDERED, True)])
 def test_only_numbers_can_be_plain(column, plain):
     assert Encoding.from_dict({"columns": [NUMBER], "places": [0], "plain": True}, None).plain
-    text = Encoding((CategoryEncoder(["x"], False, 0),)).to_dict() | {"plain": True}
+    text = fitted(a=["x", "y"] * 9)[0].to_dict() | {"plain": True}
     for damaged in ({"columns": [column], "places": [0], "plain": plain}, text):
         with pytest.raises(DataError, match="damaged encoding"):
             Encoding.from_dict(damaged, None)
@@ -344,82 +274,57 @@ def test_frequent_gaps_and_unseen_values_are_told(caplog):
     assert "column a: 50% of the values are gaps" in a and "column b" in b
 
 
-# ---------------------------------------------------------------- columns that tell nothing
-
-
 def decided(choices=None, has_names=True, **columns) -> dict[int, str]:
     """The columns that are left out, of which a person may have said the kind (choices, by name)."""
     names = list(columns)
     source = SimpleNamespace(names=names if has_names else None, column=lambda place: f"column {names[place]}")
     chosen = {names.index(name): Kind(kind) for name, kind in (choices or {}).items()}
-    return decide(source, dict(enumerate(columns_of(**columns))), chosen, False)[1]
+    return decide(source, dict(enumerate(map(column_of, columns.values()))), chosen, False)[1]
 
 
 def reasons(**columns) -> dict[str, str]:
     """Why columns are left out, beside one that stays."""
     columns["other"] = np.resize([0.5, 1.5], len(next(iter(columns.values()))))
-    return {list(columns)[place]: why for place, why in decided(**columns).items()}
+    return {[*columns][place]: why for place, why in decided(**columns).items()}
 
 
-@pytest.mark.parametrize(
-    "are_ids, names",
-    [
-        (True, ["id", "ID", "customer_id", "PassengerId", "Index", "No", "", "order no", "rownames", "Unnamed: 0"]),
-        (False, ["paid", "humid", "number", "casino", "age", "grid", "kid", "Unnamed: 0 kg", "cases", "arrow"]),
-    ],
-)
-def test_names_of_ids(are_ids, names):
-    numbers = np.random.default_rng(0).permutation(200)
-    assert reasons(**dict.fromkeys(names, numbers)) == (dict.fromkeys(names, "an id") if are_ids else {})
+IDS = np.random.default_rng(0).permutation(200)
 
 
-def test_columns_that_tell_nothing_are_left_out_with_the_reason():
-    count = 200
-    random = np.random.default_rng(0)
+def test_columns_that_tell_nothing_are_left_out_with_the_reason_but_counters_where_all_tell_nothing():
     columns = {
-        "row": np.arange(count), "user_id": random.permutation(count) * 3, "amount": random.permutation(count) * 3,
-        "one": np.ones(count), "name": [f"n{i}" for i in range(count)], "land": ["x", "y"] * (count // 2),
-        "same": ["x"] * count, "none": np.full(count, NAN),
+        "row": np.arange(200), "user_id": IDS * 3, "amount": IDS * 3, "one": np.ones(200), "same": ["x"] * 200,
+        "name": [f"n{i}" for i in range(200)], "land": ["x", "y"] * 100, "none": np.full(200, NAN),
     }  # fmt: skip
     assert reasons(**columns) == {
         "row": "counts the rows", "user_id": "an id", "one": "one value only", "name": "nearly every value differs",
         "same": "one value only", "none": "gaps only",
     }  # fmt: skip
+    names = ["id", "ID", "customer_id", "PassengerId", "Index", "No", "", "order no", "rownames", "Unnamed: 0"]
+    others = ["paid", "humid", "number", "casino", "age", "grid", "kid", "Unnamed: 0 kg", "cases", "arrow"]
+    assert reasons(**dict.fromkeys([*names, *others], IDS)) == dict.fromkeys(names, "an id")
+    assert decided(rownames=IDS, rank=np.arange(200)) == {0: "an id"}
+    assert decided(rownames=IDS, x=np.ones(200)) == {1: "one value only"}
+    assert decided(has_names=False, a=np.arange(200)) == {}
+    rows = {"row": np.arange(200), "none": np.full(200, NAN), "other": np.arange(200) % 7}
+    assert decided(choices={"row": "number", "none": "number"}, **rows) == {1: "gaps only"}
 
 
-@pytest.mark.parametrize(
-    "counts, reason",
-    [
-        ([4] * 9, None), ([3] * 16, None), ([2, 2, 1], None),  # a factor of a small table
-        ([4] * 50, "nearly every value has fewer than 5 rows"), ([2] * 17, "nearly every value has fewer than 5 rows"),
-        ([1] * 9, "nearly every value differs"), ([2] + [1] * 9, "nearly every value differs"),
-        ([2] * 5 + [1] * 50, "nearly every value differs"),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize("counts, reason", [
+    ([4] * 9, None), ([3] * 16, None), ([2, 2, 1], None),  # a factor of a small table
+    ([4] * 50, "nearly every value has fewer than 5 rows"), ([2] * 17, "nearly every value has fewer than 5 rows"),
+    ([1] * 9, "nearly every value differs"), ([2] + [1] * 9, "nearly every value differs"),
+    ([2] * 5 + [1] * 50, "nearly every value differs"),
+])  # fmt: skip
 def test_texts_are_left_out_for_what_is_true_of_them_and_a_factor_of_few_rows_is_not(counts, reason):
     words = [f"v{i}" for i, count in enumerate(counts) for _ in range(count)]
     assert reasons(a=words) == ({"a": reason} if reason else {})
 
 
-@pytest.mark.parametrize(
-    "name, numbers, reason",
-    [
-        ("t", range(200), "counts the rows"), ("year", range(1900, 2100), None), ("t", range(99), None),
-        ("t", [*range(199), 199.5], None), ("id", np.arange(200) // 2, None), ("id", np.arange(200) / 2, None),
-        ("id", range(-200, 0), None), ("id", [NAN, *range(199)], None),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize("name, numbers, reason", [
+    ("t", range(200), "counts the rows"), ("year", range(1900, 2100), None), ("t", range(99), None),
+    ("t", [*range(199), 199.5], None), ("id", np.arange(200) // 2, None), ("id", np.arange(200) / 2, None),
+    ("id", range(-200, 0), None), ("id", [NAN, *range(199)], None),
+])  # fmt: skip
 def test_numbers_that_count_the_rows_from_0_or_1_and_ids_that_never_repeat_tell_nothing(name, numbers, reason):
     assert reasons(**{name: np.array(numbers, float)}) == ({name: reason} if reason else {})
-
-
-def test_where_all_columns_tell_nothing_counters_with_a_name_stay():
-    count, ids = np.arange(200), np.random.default_rng(0).permutation(200)
-    assert decided(rownames=ids, rank=count) == {0: "an id"}
-    assert decided(rownames=ids, x=np.ones(200)) == {1: "one value only"}
-    assert decided(has_names=False, a=count) == {}
-
-
-def test_a_column_whose_kind_was_said_stays_but_one_of_gaps():
-    rows = {"row": np.arange(200), "none": np.full(200, NAN), "other": np.arange(200) % 7}
-    assert decided(choices={"row": "number", "none": "number"}, **rows) == {1: "gaps only"}

@@ -10,13 +10,14 @@ import zipfile
 import pytest
 from support.command_line import ONE, run, succeed
 
+import nn
+
 ROWS = [{"a": i % 7, "b": i / 3, "y": i % 2} for i in range(60)]
 CSV = "\n".join(["a,b,y", *(",".join(map(str, row.values())) for row in ROWS)]) + "\n"
 
 
 def zipped(name: str) -> bytes:
-    written = io.BytesIO()
-    with zipfile.ZipFile(written, "w") as archive:
+    with zipfile.ZipFile(written := io.BytesIO(), "w") as archive:
         archive.writestr(name, CSV)
     return written.getvalue()
 
@@ -57,8 +58,6 @@ def test_a_file_of_another_format_is_one_line_with_a_cure(folder, name):
 
 
 def test_the_cures_in_python_work(folder):
-    import nn
-
     assert nn.load(json.loads(FILES["rows.json"][0])).rows == len(ROWS)
     datasets = pytest.importorskip("sklearn.datasets")
     (folder / "rows.libsvm").write_text(libsvm())
@@ -66,14 +65,11 @@ def test_the_cures_in_python_work(folder):
     assert nn.load(x.toarray(), y=y).x.shape == (60, 2)
 
 
-@pytest.mark.parametrize(
-    "header, row",
-    [
-        ("<TICKER>,<PER>,<CLOSE>", "A,{0},{1}"), ("[a],[b],[c]", "{1},{0},{1}"), ("ORC,BZh9,PK", "{1},{0},{1}"),
-        ("{a},{b},{c}", "{1},{0},{1}"), ("%a,%b,@c", "{1},{0},{1}"), ("time,1:2,3:4", "{1},{0},{1}"),
-        ("<a> <b> <c>", "{1} {0} {1}"), ("a b c", "{1} 1:{0} {1}"),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize("header, row", [
+    ("<TICKER>,<PER>,<CLOSE>", "A,{0},{1}"), ("[a],[b],[c]", "{1},{0},{1}"), ("ORC,BZh9,PK", "{1},{0},{1}"),
+    ("{a},{b},{c}", "{1},{0},{1}"), ("%a,%b,@c", "{1},{0},{1}"), ("time,1:2,3:4", "{1},{0},{1}"),
+    ("<a> <b> <c>", "{1} {0} {1}"), ("a b c", "{1} 1:{0} {1}"),
+])  # fmt: skip
 def test_text_that_looks_a_little_like_one_is_a_table(folder, header, row):
     rows = [row.format(i * 7 % 11, i % 2) for i in range(60)]
     (folder / "t.csv").write_text("\n".join([header, *rows]))

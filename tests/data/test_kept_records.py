@@ -12,7 +12,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 from support.command_line import environment, run, succeed
-from support.launches import find_mpi, ours, prepare_launch
+from support.launches import ours, prepare_launch
+from support.packs import until_ended
 from support.people import as_csv, people
 
 import nn
@@ -33,7 +34,7 @@ r.atomic_file = told
 import nn.cli
 sys.exit(nn.cli.main(sys.argv[1:]))
 """
-TRAIN = ["--train", "--dataset", "people.csv", "--layers", "auto,8,1", "--epochs", 3, "--checkpoint", "c.ck", "-q"]
+TRAIN = ["--train", "--dataset", "people.csv", "--layers", "auto,8,1", "--epochs", "3", "--checkpoint", "c.ck", "-q"]
 TRAIN += ["--model", "m.bin"]
 
 
@@ -43,32 +44,34 @@ def folder(folder):
     return folder
 
 
+def in_process(program: str, *flags):
+    command = [sys.executable, "-c", program, *flags]
+    return subprocess.run(command, env=environment(), capture_output=True, text=True, timeout=60)
+
+
 def files() -> list[str]:
     return glob.glob("c.ck.rows-*")
 
 
-class Stopping(Callback):
-    """Ask for a stop after the first epoch."""
+class AtEpochs(Callback):
+    """Do something after each epoch to the files of records."""
 
-    def __init__(self):
-        self.stop = StopRequest()
-
-    def epoch(self, epoch, *_):
-        self.stop.request(signal.SIGTERM)
+    def __init__(self, act):
+        self.epoch = lambda *_: act(*files())
 
 
-def stopped(**flags):
+def stopped(ds=None, **flags):
     """Train until the first epoch's end; the file of records stays."""
-    stopping = Stopping()
+    stop = StopRequest()
     with pytest.raises(Stopped):
-        trained(callback=stopping, stop=stopping.stop, **flags)
+        trained(ds, callback=AtEpochs(lambda *_: stop.request(signal.SIGTERM)), stop=stop, **flags)
     return files()
 
 
-def trained(path="people.csv", **flags):
-    ds = nn.load(path)
+def trained(ds=None, **flags):
+    ds = ds or nn.load("people.csv")
     net = nn.Network.for_data(ds, "auto,8,1", seed=5)
-    nn.train(net, ds, epochs=3, checkpoint="c.ck", **flags)
+    nn.train(net, ds, **{"epochs": 3, "checkpoint": "c.ck"} | flags)
     return net
 
 
@@ -76,9 +79,7 @@ def trained(path="people.csv", **flags):
 def encoded(monkeypatch) -> list[int]:
     """The rows of each block that was encoded."""
     blocks, fill = [], Encoding._fill
-    monkeypatch.setattr(
-        Encoding, "_fill", lambda self, x, out, some: blocks.append(len(out)) or fill(self, x, out, some)
-    )
+    monkeypatch.setattr(Encoding, "_fill", lambda *way: blocks.append(len(way[2])) or fill(*way))
     return blocks
 
 
@@ -94,12 +95,10 @@ def test_a_training_that_goes_on_uses_the_file_and_the_end_removes_it(folder, ma
 
 
 DAMAGES = {
-    "cut": lambda data: data[:-100],
+    "cut": lambda data: data[:-100], "empty": lambda data: b"", "longer": lambda data: data + b"\0",
     "changed": lambda data: data[:1000] + bytes([data[1000] ^ 1]) + data[1001:],
     "of another key": lambda data: data[:-32] + records.hashlib.sha256(data[:-32]).digest(),
-    "empty": lambda data: b"",
-    "longer": lambda data: data + b"\0",
-}
+}  # fmt: skip
 
 
 @pytest.mark.parametrize("damage", DAMAGES)
@@ -114,7 +113,14 @@ def test_a_file_that_is_not_whole_is_written_anew(folder, mapped, encoded, damag
     np.testing.assert_array_equal(trained(resume="auto").vector, peace)
 
 
-def test_a_file_whose_digest_is_right_but_a_code_is_not_is_written_anew(folder, mapped, encoded, monkeypatch):
+def test_a_file_of_others_a_link_or_one_with_a_wrong_code_is_written_anew(folder, mapped, encoded, monkeypatch):
+    (path,) = stopped()
+    whole = Path(path).read_bytes()
+    os.chmod(path, 0o666)
+    assert stopped() == [path] and stat.S_IMODE(os.stat(path).st_mode) == 0o400
+    os.replace(path, "elsewhere")
+    os.symlink("elsewhere", path)
+    assert stopped() == [path] and not os.path.islink(path) and Path(path).read_bytes() == whole
     (path,) = stopped()
     whole = Path(path).read_bytes()
     fill = Encoding._fill
@@ -132,25 +138,10 @@ def test_a_file_whose_digest_is_right_but_a_code_is_not_is_written_anew(folder, 
     assert stopped() == [path] and Path(path).read_bytes() == whole
 
 
-def test_a_file_of_others_or_a_link_is_not_used(folder, mapped):
-    (path,) = stopped()
-    whole = Path(path).read_bytes()
-    os.chmod(path, 0o666)
-    assert stopped() == [path] and stat.S_IMODE(os.stat(path).st_mode) == 0o400
-    os.replace(path, "elsewhere")
-    os.symlink("elsewhere", path)
-    assert stopped() == [path] and not os.path.islink(path) and Path(path).read_bytes() == whole
-
-
-class Attacking(Callback):
+def attacking(attack):
     """Do something to the file of records after the first epoch."""
-
-    def __init__(self, attack):
-        self.attacks = [attack]
-
-    def epoch(self, *_):
-        while self.attacks:
-            self.attacks.pop()(*files())
+    attacks = [attack]
+    return AtEpochs(lambda *paths: attacks and attacks.pop()(*paths))
 
 
 def other_bytes(path):
@@ -167,21 +158,21 @@ def swap(path):
 
 def test_records_that_change_while_a_training_reads_them_end_it(folder, mapped):
     with pytest.raises(OutputError, match="c.ck.rows-.*: was changed while a training read it"):
-        trained(callback=Attacking(other_bytes))
+        trained(callback=attacking(other_bytes))
     assert not os.path.exists("c.ck")
 
 
 @pytest.mark.parametrize("attack", [swap, os.utime, os.remove, lambda path: os.chmod(path, 0o644)])
 def test_a_file_that_is_swapped_touched_or_removed_is_no_harm(folder, mapped, attack):
     peace = trained().vector
-    np.testing.assert_array_equal(trained(callback=Attacking(attack)).vector, peace)
+    np.testing.assert_array_equal(trained(callback=attacking(attack)).vector, peace)
     assert files() == []
 
 
 def test_records_that_are_cut_while_a_training_reads_them_end_it_in_one_line(folder):
     """The system ended the process by SIGBUS, without a word."""
     cutting = """
-import os, glob
+import glob
 from nn.train.member import Member
 epoch = Member._run_epoch
 def cutting(self, *more):
@@ -191,9 +182,7 @@ def cutting(self, *more):
     return epoch(self, *more)
 Member._run_epoch = cutting
 """
-    program = MAPPED.replace("import nn.cli\n", "import nn.cli\n" + cutting)
-    command = [sys.executable, "-c", program, *map(str, TRAIN)]
-    done = subprocess.run(command, env=environment(), capture_output=True, text=True, timeout=60)
+    done = in_process(MAPPED.replace("import nn.cli\n", "import nn.cli\n" + cutting), *TRAIN)
     (line,) = done.stderr.removeprefix("WRITES ").splitlines()
     assert done.returncode == 73 and line.startswith("nn: c.ck.rows-") and "cannot be read any more" in line
     assert not os.path.exists("m.bin")
@@ -210,7 +199,7 @@ def test_other_data_and_another_format_have_another_file(folder, mapped, monkeyp
     assert files() == []
 
 
-def test_parts_that_a_killed_run_has_left_are_removed_at_the_end(folder, mapped):
+def test_parts_that_a_killed_run_has_left_are_removed_at_the_end_and_names_may_be_long(folder, mapped):
     part, others = Path(".c.ck.rows-0123456789abcdef.12.tmp"), Path("c.ck.rows-mine")
     part.write_bytes(b"part")
     others.write_bytes(b"")
@@ -218,35 +207,32 @@ def test_parts_that_a_killed_run_has_left_are_removed_at_the_end(folder, mapped)
     assert part.exists()
     trained()
     assert not part.exists() and files() == [str(others)]
-
-
-def test_a_checkpoint_may_have_a_long_name(folder, mapped, monkeypatch):
-    name = "c" * 240
-    ds = nn.load("people.csv")
-    nn.train(nn.Network.for_data(ds, "auto,8,1"), ds, epochs=1, checkpoint=name)
-    assert sorted(os.listdir()) == sorted([name, "people.csv"])
+    trained(epochs=1, checkpoint="c" * 240)
+    assert {*os.listdir()} == {"c" * 240, "c.ck", "people.csv", str(others)}
 
 
 def test_records_in_memory_and_rows_of_a_data_set_have_no_file(folder, request):
     """The digest is that of all rows."""
+    peace = trained().vector
     assert stopped() == []
+    net, stops = until_ended(lambda stop: trained(resume="auto", stop=stop))
+    np.testing.assert_array_equal(net.vector, peace)
+    assert stops
     request.getfixturevalue("mapped")
-    ds, own = nn.load("people.csv").of_rows(slice(1000)), Stopping()
-    with pytest.raises(Stopped):
-        nn.train(nn.Network.for_data(ds, "auto,8,1"), ds, epochs=3, checkpoint="c.ck", callback=own, stop=own.stop)
-    assert files() == []
+    assert stopped(nn.load("people.csv").of_rows(slice(1000))) == []
 
 
 def test_a_killed_training_goes_on_with_its_records(folder):
     succeed(*TRAIN, "--epochs", 300, "--model", "peace.bin", "--checkpoint", "peace.ck")
-    command = [sys.executable, "-c", MAPPED, *map(str, TRAIN), "--epochs", "300", "--resume", "auto"]
+    flags = [*TRAIN, "--epochs", "300", "--resume", "auto"]
+    command = [sys.executable, "-c", MAPPED, *flags]
     process = subprocess.Popen(command, env=environment(), stderr=subprocess.PIPE, text=True)
     end = time.monotonic() + 60
     while not os.path.exists("c.ck") and process.poll() is None and time.monotonic() < end:
         time.sleep(0.005)
     process.send_signal(signal.SIGKILL)
     assert process.communicate()[1].count("WRITES") == 1 and len(files()) == 1
-    done = subprocess.run(command, env=environment(), capture_output=True, text=True, timeout=60)
+    done = in_process(MAPPED, *flags)
     assert done.returncode == 0 and "WRITES" not in done.stderr, done.stderr
     assert Path("m.bin").read_bytes() == Path("peace.bin").read_bytes() and files() == []
 
@@ -266,22 +252,20 @@ def test_a_full_disk_is_told(folder, mapped, monkeypatch):
 
 
 @pytest.mark.parametrize("more, count", [([], 1), (["--folds", "2"], 2)])
-def test_one_rank_of_a_host_writes_and_the_others_map(folder, monkeypatch, more, count):
+def test_one_rank_of_a_host_writes_and_the_others_map(folder, mpich, monkeypatch, more, count):
     """A file for each network: they are of different rows."""
-    mpi = find_mpi("mpich")
     prepare_launch(folder, monkeypatch)
-    given = [*map(str, TRAIN), *more, "--distribute", "mirrored"]
-    peace = mpi.train(2, *given, "--model", "peace.bin")
-    done = mpi.launch(2, sys.executable, "-c", MAPPED, *given)
+    given = [*TRAIN, *more, "--distribute", "mirrored"]
+    peace = mpich.train(2, *given, "--model", "peace.bin")
+    done = mpich.launch(2, sys.executable, "-c", MAPPED, *given)
     assert (peace.returncode, done.returncode) == (0, 0), peace.stderr + done.stderr
     assert done.stderr.count("WRITES") == count and files() == []
     assert Path("m.bin").read_bytes() == Path("peace.bin").read_bytes()
 
 
-def test_a_writer_that_fails_ends_all_ranks_in_one_line(folder, monkeypatch):
-    mpi = find_mpi("mpich")
+def test_a_writer_that_fails_ends_all_ranks_in_one_line(folder, mpich, monkeypatch):
     prepare_launch(folder, monkeypatch)
     failing = MAPPED.replace("return write(path, **more)", "raise r.OutputError('cannot write: the disk is full')")
-    done = mpi.launch(2, sys.executable, "-c", failing, *map(str, TRAIN), "--distribute", "mirrored")
+    done = mpich.launch(2, sys.executable, "-c", failing, *TRAIN, "--distribute", "mirrored")
     assert done.returncode != 0 and len(ours(done.stderr.replace("WRITES ", ""))) == 1
     assert "the disk is full" in done.stderr

@@ -8,7 +8,7 @@ import shutil
 import stat
 import subprocess
 import sys
-import threading
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import numpy as np
@@ -34,9 +34,6 @@ LEAST = "100M"  # of --memory, for a small network: rows beyond 26 MiB are mappe
 def folder(folder, table_files):
     """The current folder: one table in many files."""
     return shutil.copytree(table_files, folder, dirs_exist_ok=True)
-
-
-# ---------------------------------------------------------------- arrays in files
 
 
 def test_arrays_beyond_the_limit_are_in_files_without_a_name(tmp_path):
@@ -79,20 +76,15 @@ def test_a_file_of_rows_is_for_its_owner_and_never_in_memory(tmp_path, monkeypat
         with records.within(0, "/dev/shm/c.ck"):
             assert records.folder_on_disk() != "/dev/shm"
     monkeypatch.setattr(records, "_is_in_memory", lambda folder: True)
-    with (
-        pytest.raises(OutputError, match="no folder on a disk for rows that do not fit the memory; name one by TMPDIR"),
-        records.within(0),
-    ):
+    told = "no folder on a disk for rows that do not fit the memory; name one by TMPDIR"
+    with pytest.raises(OutputError, match=told), records.within(0):
         records.new_rows((records.LEAST_BYTES,), np.uint8)
 
 
-@pytest.mark.parametrize(
-    "group, program, size, count, least, most",
-    [
-        (200, 0, 4, 60, 64, 150),  # many small columns count as one large array: each alone had room
-        (150, 31, 16, 9, 16, 70),  # a table had 100, the program and what reads the other 50
-    ],
-)
+@pytest.mark.parametrize("group, program, size, count, least, most", [
+    (200, 0, 4, 60, 64, 150),  # many small columns count as one large array: each alone had room
+    (150, 31, 16, 9, 16, 70),  # a table had 100, the program and what reads the other 50
+])  # fmt: skip
 def test_a_control_group_keeps_room_for_the_program(monkeypatch, group, program, size, count, least, most):
     """Else its limit of memory, in MiB, ends the process."""
     monkeypatch.setattr(records, "memory_left", lambda: max(0, ((group - program) << 20) - records.taken()))
@@ -103,30 +95,23 @@ def test_a_control_group_keeps_room_for_the_program(monkeypatch, group, program,
 
 def test_rows_that_a_control_group_has_no_room_for_are_one_line(folder, monkeypatch):
     """The system killed the training: of each row it keeps more than the row."""
-    monkeypatch.setattr(records, "memory_left", lambda: 1 << 10)
-    monkeypatch.setattr(records, "resident_bytes", lambda: 0)
-    monkeypatch.setattr(records, "own_bytes", lambda: 0)
+    for name, size in (("memory_left", 1 << 10), ("resident_bytes", 0), ("own_bytes", 0)):
+        monkeypatch.setattr(records, name, lambda size=size: size)
     monkeypatch.setattr(records, "LEAST_BYTES_FREE", 1 << 12)
     result = run("--train", "--dataset", "all.csv", "--model", "m.bin", *LAYERS)
     assert result.code == 1 and result.err.count("\n") == 1 and "use fewer rows, or raise the limit" in result.err
 
 
 @pytest.mark.parametrize("path", ["all.csv", "all.csv.gz", "all.npy"])
-def test_a_full_disk_is_told(folder, path, monkeypatch):
+def test_a_full_disk_is_told(folder, path, mapped, monkeypatch):
     def full(*_):
         raise OSError(errno.ENOSPC, "No space left on device")
 
     (folder / "all.csv.gz").write_bytes(gzip.compress((folder / "all.csv").read_bytes(), 1))
-    monkeypatch.setattr(records, "LEAST_BYTES", 0)
-    monkeypatch.setattr(records, "LEAST_BYTES_MAPPED", 0)
-    monkeypatch.setattr(records, "share_of", lambda memory: 0)
     monkeypatch.setattr(os, "posix_fallocate", full)
     result = run("--train", "--dataset", path, "--model", "m.bin", *LAYERS, "--memory", LEAST)
     assert result.code == 73 and result.err.count("\n") == 1
     assert "its rows do not fit the memory, and cannot be written to" in result.err and "TMPDIR" in result.err
-
-
-# ---------------------------------------------------------------- the same numbers
 
 
 def model(folder, *flags, name="m.bin") -> bytes:
@@ -136,37 +121,31 @@ def model(folder, *flags, name="m.bin") -> bytes:
 
 @pytest.mark.parametrize("path", ["all.csv", *SAME])
 def test_rows_are_the_same_in_files(folder, path, request):
-    expected = nn.load(path, target=4)
+    """And files in their order are one table."""
+    expected, whole = nn.load(path, target=4), nn.load("all.csv")
     request.getfixturevalue("mapped")
     ds = nn.load(path, target=4)
     assert is_mapped(ds.x) and not is_mapped(expected.x)
-    np.testing.assert_array_equal(ds.x, expected.x)
-    np.testing.assert_array_equal(ds.y, expected.y)
+    for rows in (expected, whole):
+        np.testing.assert_array_equal(ds.x, rows.x)
+        np.testing.assert_array_equal(ds.y, rows.y)
     for fact in ("task", "classes", "columns", "sha256"):
         assert getattr(ds, fact) == getattr(expected, fact)
-    whole = nn.load("all.csv")  # files in their order are one table
-    np.testing.assert_array_equal(ds.x, whole.x)
-    np.testing.assert_array_equal(ds.y, whole.y)
     assert ds.columns == (None if "npy" in path else NAMES[:4])
 
 
 WAYS = {
-    "one": ["--layers", "4,8,1"],
-    "seq": ["--layers", "4,8,1", "--backend", "seq"],
-    "float64": ["--layers", "4,8,1", "--dtype", "float64", "--target", "b"],
-    "refit": ["--layers", "4,8,1", "--validation", 0.2, "--refit", "--threshold", "f1", "--class_weight", "balanced"],
-    "weights": ["--layers", "auto,8,1", "--weight", "number"],
-    "group": ["--layers", "auto,8,1", "--group", "d", "--folds", 3],
-    "time": ["--layers", "auto,8,1", "--time", "number", "--validation", 0.2],
-    "networks": ["--layers", "4,8,1", "--networks", 3, "--vary", "hidden=7|9"],
-    "pieces": ["--layers", "4,8,1", "--number_embedding", "pieces8"],
-    "reference": ["--layers", "4,8,1", "--reference"],
-}
+    "one": [], "seq": ["--backend", "seq"], "float64": ["--dtype", "float64", "--target", "b"],
+    "refit": ["--validation", 0.2, "--refit", "--threshold", "f1", "--class_weight", "balanced"],
+    "weights": ["--layers", "auto,8,1", "--weight", "number"], "networks": ["--networks", 3, "--vary", "hidden=7|9"],
+    "group": ["--layers", "auto,8,1", "--group", "d", "--folds", 3], "pieces": ["--number_embedding", "pieces8"],
+    "time": ["--layers", "auto,8,1", "--time", "number", "--validation", 0.2], "reference": ["--reference"],
+}  # fmt: skip
 
 
 @pytest.mark.parametrize("way", WAYS)
 def test_a_training_on_mapped_rows_has_the_same_bytes(folder, way, request):
-    given = ["--dataset", "all.csv", "--epochs", 2, "-q", *WAYS[way]]
+    given = ["--dataset", "all.csv", "--epochs", 2, *WAYS[way]]
     whole = model(folder, *given)
     request.getfixturevalue("mapped")
     assert model(folder, *given, "--memory", LEAST) == whole
@@ -178,7 +157,7 @@ def test_mixed_rows_in_files_train_to_the_same_bytes(folder, form, request):
     if form == "parquet":
         pytest.importorskip("pyarrow")
         pytest.importorskip("pandas").read_csv("people.csv", keep_default_na=False).to_parquet("people.parquet")
-    given = ["--dataset", f"people.{form}", "--layers", "auto,8,1", "--epochs", 2, "-q"]
+    given = ["--dataset", f"people.{form}", "--layers", "auto,8,1", "--epochs", 2]
     whole = model(folder, *given)
     request.getfixturevalue("mapped")
     assert model(folder, *given) == whole
@@ -188,19 +167,12 @@ def test_mixed_rows_in_files_train_to_the_same_bytes(folder, form, request):
 @pytest.mark.parametrize("column", ["Class", "number"])
 def test_figures_and_predictions_are_the_same_under_a_limit(folder, column, mapped):
     (folder / "few.csv").write_text(as_csv(numbered_table(3000)))
-    given = ["--target", column, "--layers", "4,8,1", "--epochs", 2]
-    succeed("--train", "--model", "m.bin", "-q", "--dataset", "few.csv", *given)
-    for dataset in ([], ["--dataset", "few.csv"]):
-        whole, data = (
-            succeed("--test", "--model", "m.bin", "--json", "-q", "--intervals", *dataset, *memory).json
-            for memory in ([], ["--memory", "110M"])
-        )
+    model(folder, "--dataset", "few.csv", "--target", column)
+    few = ("--dataset", "few.csv")
+    for mode in (["--test", "--json", "--intervals"], ["--test", "--json", "--intervals", *few], ["--predict", *few]):
+        whole, data = (succeed(*mode, "--model", "m.bin", "-q", *memory).out for memory in ([], ["--memory", "110M"]))
         assert data == whole
-    whole, predictions = (
-        succeed("--predict", "--model", "m.bin", "--dataset", "few.csv", *memory).out
-        for memory in ([], ["--memory", "110M"])
-    )
-    assert predictions == whole and predictions.count("\n") == 3001
+    assert data.count("\n") == 3001
 
 
 def test_a_bad_field_behind_many_good_ones_is_named(folder, mapped):
@@ -211,15 +183,11 @@ def test_a_bad_field_behind_many_good_ones_is_named(folder, mapped):
         nn.load("bad.csv", memory=1 << 20, strict=True)
 
 
-# ---------------------------------------------------------------- the order of rows
-
-
 @pytest.fixture
 def by_blocks(monkeypatch):
     """Few rows are many here: 4 blocks of 32 are shuffled together."""
-    monkeypatch.setattr(random, "SHUFFLED_BYTES", 1)
-    monkeypatch.setattr(random, "BLOCK_ROWS", 32)
-    monkeypatch.setattr(random, "BLOCKS", 4)
+    for name, size in (("SHUFFLED_BYTES", 1), ("BLOCK_ROWS", 32), ("BLOCKS", 4)):
+        monkeypatch.setattr(random, name, size)
 
 
 @pytest.mark.parametrize("rows", [1, 31, 32, 128, 1000, 1025])
@@ -256,25 +224,26 @@ def test_the_order_does_not_depend_on_the_memory(folder, by_blocks, request):
 @pytest.mark.parametrize("backend", ["seq", "omp"])
 def test_members_are_the_networks_alone_by_blocks_too(folder, by_blocks, backend):
     ds = nn.load("all.csv")
-    net = Network("4,8,1", ds.task, seed=5, backend=backend)
-    nn.train(net, ds, networks=3, epochs=2, batch_number=100)
-    for number, member in enumerate(net.members):
-        own = Network("4,8,1", ds.task, seed=5 + number, backend=backend)
-        nn.train(own, ds, epochs=2, batch_number=100, split_seed=5)
-        np.testing.assert_array_equal(own.vector, member.vector)
+
+    def trained(seed, **flags):
+        net = Network("4,8,1", ds.task, seed=seed, backend=backend)
+        nn.train(net, ds, epochs=2, batch_number=100, **flags)
+        return net
+
+    for number, member in enumerate(trained(5, networks=3).members):
+        np.testing.assert_array_equal(trained(5 + number, split_seed=5).vector, member.vector)
 
 
 @pytest.mark.parametrize("column, layers", [("Class", "4,8,1"), ("b", "4,8,1"), ("b,d", "3,8,2")])
 def test_a_file_sorted_by_its_target_trains_as_well_as_a_shuffled_one(folder, monkeypatch, column, layers):
     monkeypatch.setattr(random, "SHUFFLED_BYTES", 1)
     monkeypatch.setattr(random, "BLOCK_ROWS", 64)
-    table, names = numbered_table(), ["number", "b", "c", "d", "Class"]
-    order = np.argsort(table[:, names.index(column.split(",")[0])], kind="stable")
-    losses = {}
+    table, losses = numbered_table(), {}
+    order = np.argsort(table[:, NAMES.index(column.split(",")[0])], kind="stable")
+    given = ["--train", "--model", "m.bin", "--target", column, "--layers", layers, "--epochs", 8, "--json", "--quiet"]
     for name, rows in {"shuffled": table, "sorted": table[order]}.items():
-        (folder / f"{name}.csv").write_text(as_csv(rows))
-        given = ["--dataset", f"{name}.csv", "--target", column, "--layers", layers, "--epochs", 8]
-        losses[name] = succeed("--train", "--model", "m.bin", "--json", "--quiet", *given).json["val_loss"][-1]
+        (folder / "t.csv").write_text(as_csv(rows))
+        losses[name] = succeed(*given, "--dataset", "t.csv").json["val_loss"][-1]
     # other rows are held out, 5000 of them: their mean tells a loss to some percent
     assert losses["sorted"] == pytest.approx(losses["shuffled"], rel=0.1, abs=0.02) and losses["sorted"] < 0.8
 
@@ -290,9 +259,6 @@ def test_the_default_choice_judges_by_validation_rows_there(folder, by_blocks):
     whole = (folder / "m.bin").read_bytes()
     succeed(*given, "--memory", "300M")
     assert (folder / "m.bin").read_bytes() == whole
-
-
-# ---------------------------------------------------------------- stopped and resumed
 
 
 @pytest.mark.parametrize("backend", ["seq", "omp"])
@@ -312,9 +278,6 @@ def test_a_training_by_blocks_that_was_stopped_goes_on_under_any_limit(folder, b
     np.testing.assert_array_equal(net.vector, peace.vector)
 
 
-# ---------------------------------------------------------------- the limit
-
-
 PEAK = """
 import re, sys, threading, time, nn.cli
 peak = 0
@@ -330,6 +293,7 @@ print("peak", peak)
 sys.exit(code)
 """
 TELLS = os.path.exists("/proc/self/status") and "RssAnon" in Path("/proc/self/status").read_text()
+TELLING = pytest.mark.skipif(not TELLS, reason="the system does not tell a process's own memory")
 
 
 def peak_bytes(*arguments) -> int:
@@ -353,12 +317,10 @@ def large(tmp_path_factory):
             file.write(lines)
     whole = np.lib.format.open_memmap(folder / "large.npy", "w+", np.float64, (1_200_000, 31))
     whole.reshape(300, 4000, 31)[:] = table
-    whole.flush()
-    del whole
     return folder
 
 
-@pytest.mark.skipif(not TELLS, reason="the system does not tell a process's own memory")
+@TELLING
 @pytest.mark.parametrize("name, least, memory", [("large.csv", 140e6, 110), ("large.npy", 290e6, 130)])
 def test_memory_stays_within_the_limit(large, name, least, memory):
     """Training and testing, also by folds; in memory the table alone would be larger."""
@@ -371,13 +333,12 @@ def test_memory_stays_within_the_limit(large, name, least, memory):
         assert peak_bytes(*given, "--model", models[1]) > 1.5 * (memory << 20)
         assert models[0].read_bytes() == models[1].read_bytes()
         assert peak_bytes("--test", "--model", models[0], *limit) <= memory << 20
-        more = ["--folds", 3, "--memory", "180M", "--model", models[0]]
-        assert peak_bytes(*given, *more) <= 180 << 20
+        assert peak_bytes(*given, "--folds", 3, "--memory", "180M", "--model", models[0]) <= 180 << 20
     else:
         assert peak_bytes("--test", "--model", models[0], "--dataset", data, "--memory", "230M") <= 230 << 20
 
 
-@pytest.mark.skipif(not TELLS, reason="the system does not tell a process's own memory")
+@TELLING
 def test_predictions_of_many_rows_need_no_more_memory_than_blocks_of_them(folder):
     """Columns of one value are read as float64 first: that is mapped, too."""
     columns, rows = 100, 160_000
@@ -387,12 +348,10 @@ def test_predictions_of_many_rows_need_no_more_memory_than_blocks_of_them(folder
         for _ in range(rows // 1000):
             file.write(line * 1000)
     succeed("--train", "--dataset", "few.csv", "--model", "m.bin", "--task", "regression", "--epochs", 1, "-q")
-    few, many = (
-        peak_bytes("--predict", "--dataset", f"{data}.csv", "--model", "m.bin", "-o", f"{data}.out", "--memory", LEAST)
-        for data in ("few", "many")
-    )
+    predict = ("--predict", "--model", "m.bin", "-o", "out.csv", "--memory", LEAST)
+    few, many = (peak_bytes(*predict, "--dataset", f"{data}.csv") for data in ("few", "many"))
     assert many - few < rows * columns * 4 / 2 and many <= 100 << 20
-    assert (folder / "many.out").read_text().count("\n") == rows + 1
+    assert (folder / "out.csv").read_text().count("\n") == rows + 1
 
 
 @pytest.fixture
@@ -405,7 +364,7 @@ def several(tmp_path):
     return [*given, "--batch_number", 500, "--networks", 6, "--epochs", 1, "--validation", 0.2]
 
 
-@pytest.mark.skipif(not TELLS, reason="the system does not tell a process's own memory")
+@TELLING
 def test_several_networks_stay_within_the_limit(several, tmp_path):
     """Their parameters, moments and best states, the copies of them that a checkpoint has, and what predicts."""
     assert peak_bytes(*several, "--refit", "--memory", "600M", "--checkpoint", tmp_path / "c.ck") <= 600 << 20
@@ -417,24 +376,16 @@ def test_too_many_networks_for_the_limit_are_refused_with_what_is_enough(several
 
 
 def test_too_little_memory_is_refused_with_what_is_enough(folder):
-    given = ["--train", "--dataset", "all.csv", "--model", "m.bin", *LAYERS]
-    for mode in (
-        given,
-        ["--predict", "--dataset", "all.csv", "--model", "m.bin", "-o", "p.csv"],
-        ["--test", "--model", "m.bin"],
-    ):
+    given, enough = ["--dataset", "all.csv", "--model", "m.bin"], r"at least (\d+M) is needed"
+    for mode in (["--train", *given, *LAYERS], ["--predict", *given, "-o", "p.csv"], ["--test", "--model", "m.bin"]):
         result = run(*mode, "--memory", "20M")
         assert result.code == 2 and "--memory 20M: too little" in result.err
-        enough = re.search(r"at least (\d+M) is needed", result.err)[1]
-        result = run(*mode, "--memory", enough)
+        result = run(*mode, "--memory", re.search(enough, result.err)[1])
         if result.code:  # now that there is room for the network, that for the rows is asked for
-            alone(*mode, "--memory", re.search(r"at least (\d+M) is needed", result.err)[1])
+            alone(*mode, "--memory", re.search(enough, result.err)[1])
 
 
-# ---------------------------------------------------------------- windows are gone
-
-
-def test_a_window_is_refused_with_the_word_that_takes_its_place(folder):
+def test_a_window_is_refused_and_the_rows_that_a_model_of_windows_held_out_are_asked_for(folder):
     with pytest.raises(UsageError, match="window: has gone; use memory"):
         nn.load("all.csv", window=1000)
     (folder / "config.json").write_text('{"window": 5000}')
@@ -442,9 +393,6 @@ def test_a_window_is_refused_with_the_word_that_takes_its_place(folder):
                         (["--config", "config.json"], "config.json: window: has gone; use memory\n")):  # fmt: skip
         result = run("--train", "--dataset", "all.csv", "--model", "m.bin", *LAYERS, *flags)
         assert (result.code, result.err) == (2, f"nn: {told}")
-
-
-def test_the_rows_that_a_model_of_windows_held_out_are_asked_for(folder):
     net, ds = Network("4,8,1", "binary"), nn.load("all.csv")
     nn.train(net, ds, epochs=1)
     net.describe(config={**net.config, "window": 5000})
@@ -456,20 +404,11 @@ def test_the_rows_that_a_model_of_windows_held_out_are_asked_for(folder):
 
 def test_threads_that_read_give_the_memory_back(folder):
     """What rows take is counted, whoever lets them go."""
-    before, errors = records.taken(), []
-
-    def read():
-        try:
-            assert nn.load("all.csv", memory=1 << 30).rows == ROWS
-        except AssertionError as error:
-            errors.append(error)
-
-    threads = [threading.Thread(target=read) for _ in range(4)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert not errors and records.taken() == before
+    before = records.taken()
+    with ThreadPoolExecutor(4) as threads:
+        read = [threads.submit(lambda: nn.load("all.csv", memory=1 << 30).rows) for _ in range(4)]
+        assert [one.result() for one in read] == [ROWS] * 4
+    assert records.taken() == before
 
 
 def test_a_limit_holds_for_rows_that_were_in_memory_before(tmp_path):

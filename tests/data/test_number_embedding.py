@@ -13,19 +13,17 @@ WAVES = ("--number_embedding", "waves5:0.5")
 TRAIN = (*ONE, "--dataset", "a.csv", "--epochs", 2, "-q")
 
 
-def jagged(count: int = 400, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
+def jagged(count: int) -> tuple[np.ndarray, np.ndarray]:
     """Rows of two numbers, and which bands of the first one they lie in: nothing that a straight line tells."""
-    x = np.random.default_rng(seed).uniform(-2, 2, (count, 2)).astype(np.float32)
+    x = np.random.default_rng(0).uniform(-2, 2, (count, 2)).astype(np.float32)
     return x, (np.floor(3 * x[:, 0]) % 2).astype(np.int32)
 
 
 @pytest.fixture
-def table(folder):
-    """Plain numbers in a.csv; returns them."""
-    x, y = jagged()
-    rows = [f"{a:.5f},{b:.5f},{c}" for (a, b), c in zip(x.tolist(), y.tolist(), strict=True)]
-    (folder / "a.csv").write_text("\n".join(["a,b,y", *rows]) + "\n")
-    return x, y
+def table(folder) -> None:
+    """Plain numbers in a.csv."""
+    rows = zip(*(part.tolist() for part in jagged(400)), strict=True)
+    (folder / "a.csv").write_text("a,b,y\n" + "".join(f"{a:.5f},{b:.5f},{y}\n" for (a, b), y in rows))
 
 
 def test_a_table_of_numbers_gets_an_encoding_that_the_model_keeps(table, folder):
@@ -37,15 +35,13 @@ def test_a_table_of_numbers_gets_an_encoding_that_the_model_keeps(table, folder)
     info = succeed("--info", "--model", "m.bin", "--json").json
     assert info["config"]["number_embedding"] == "waves5:0.5"
     assert "5 waves" in succeed("--info", "--model", "m.bin").out
-    figures = succeed("--test", "--model", "m.bin", "--json").json
-    assert figures["rows"] == 80
+    assert succeed("--test", "--model", "m.bin", "--json").json["rows"] == 80
     assert len(succeed("--predict", "--model", "m.bin", "--dataset", "a.csv").out.splitlines()) == 401
-
-
-def test_without_the_flag_nothing_is_said_of_it(table, folder):
-    succeed(*TRAIN, "--model", "m.bin")
-    assert "number_embedding" not in (folder / "m.bin").read_bytes().decode("latin-1")
-    assert Network.load("m.bin").encoding is None
+    (folder / "gap.csv").write_text("a,b,y\n1,2,0\n3,,1\n")  # refused as by other models of plain numbers
+    failed = run("--predict", "--model", "m.bin", "--dataset", "gap.csv")
+    assert failed.code == 65 and "row 3, column b: found an empty field" in failed.err
+    succeed(*TRAIN, "--model", "m.bin")  # without the flag nothing is said of it
+    assert b"number_embedding" not in (folder / "m.bin").read_bytes() and Network.load("m.bin").encoding is None
 
 
 @pytest.mark.parametrize("backend", BACKENDS)
@@ -63,25 +59,20 @@ def test_waves_learn_bands_that_the_number_alone_does_not_tell(backend):
 
 def test_rows_of_an_array_and_of_a_frame_are_predicted_alike(table, folder):
     pandas = pytest.importorskip("pandas")
-    frame = pandas.read_csv("a.csv", dtype={"a": np.float32, "b": np.float32})
-    ds = nn.load(frame)
-    net = Network("2,8,1", ds.task)
-    nn.train(net, ds, epochs=2, number_embedding="waves4")
+    frame, net = pandas.read_csv("a.csv", dtype={"a": np.float32, "b": np.float32}), Network("2,8,1", "binary")
+    nn.train(net, nn.load(frame), epochs=2, number_embedding="waves4")
     by_frame = net.predict(frame[["b", "a"]])
     np.testing.assert_array_equal(by_frame, net.predict(frame[["a", "b"]].to_numpy()))
     net.export("m.bin")
     np.testing.assert_array_equal(Network.load("m.bin").predict(frame), by_frame)
 
 
-def test_the_bytes_do_not_depend_on_threads_or_memory(table, folder):
+def test_the_bytes_do_not_depend_on_threads_or_memory_and_each_network_and_fold_has_its_own(table, folder):
     models = set()
     for flags in (("--threads", 1), ("--threads", 3), ("--memory", "100M"), ("--networks", 1)):
         succeed(*TRAIN, *WAVES, "--model", "m.bin", *flags)
         models.add((folder / "m.bin").read_bytes())
     assert len(models) == 1
-
-
-def test_each_of_several_networks_and_folds_has_its_own(table, folder):
     succeed(*TRAIN, *WAVES, "--networks", 3, "--model", "m.bin")
     first = [member.parameters()["layer0.weight"] for member in Network.of_file("m.bin").members]
     assert len(first) == 3 and len({weight.tobytes() for weight in first}) == 3
@@ -91,19 +82,9 @@ def test_each_of_several_networks_and_folds_has_its_own(table, folder):
     assert all(member.layers[0].frequencies == 10 for member in Network.of_file("f.bin").members)
 
 
-def test_a_gap_is_refused_as_by_other_models_of_plain_numbers(table, folder):
-    succeed(*TRAIN, *WAVES, "--model", "m.bin")
-    (folder / "gap.csv").write_text("a,b,y\n1,2,0\n3,,1\n")
-    failed = run("--predict", "--model", "m.bin", "--dataset", "gap.csv")
-    assert failed.code == 65 and "row 3, column b: found an empty field" in failed.err
-
-
-def test_the_reference_has_no_such_thing(table):
+def test_the_reference_and_images_have_no_such_thing(table):
     failed = run(*TRAIN, "--model", "m.bin", *WAVES, "--reference")
     assert failed.code == 2 and "--number_embedding waves5:0.5: --reference has no such thing" in failed.err
-
-
-def test_images_have_none(folder):
     images = nn.Dataset(np.zeros((20, 1, 4, 4), np.uint8), np.arange(20, dtype=np.int32) % 2, "binary", ["0", "1"])
     with pytest.raises(UsageError, match="the data are images"):
         nn.train(Network("1x4x4,3,1", "binary"), images, number_embedding="waves3")

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 from support.s3 import bucket
 from support.table_formats import opened, pd, read, written
+from support.tables import refusal
 
 import nn
 from nn.data import formats
@@ -27,7 +28,6 @@ def server(tmp_path, monkeypatch):
     monkeypatch.setenv("AWS_ACCESS_KEY_ID", USER)
     monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", PASSWORD)
     written(FRAME, tmp_path)
-    FRAME.to_csv(tmp_path / "a.csv", index=False)
     files = {f"day/{name}": (tmp_path / name).read_bytes() for name in os.listdir(tmp_path)}
     files |= {f"days/day{n}.parquet": files["day/a.parquet"] for n in (2, 10)} | {"days/_SUCCESS": b""}
     with bucket(files) as server:
@@ -40,10 +40,8 @@ def uri(server, name):
 
 def told(action, error=nn.NnError) -> str:
     """The message of a failure, which is one line without a secret."""
-    with pytest.raises(error) as caught:
-        action()
-    message = str(caught.value)
-    assert "\n" not in message and not any(secret in message for secret in (USER, PASSWORD, "se%2Fcr", "tok123"))
+    message = refusal(action, error)
+    assert not any(secret in message for secret in (USER, PASSWORD, "se%2Fcr", "tok123"))
     return message
 
 
@@ -56,7 +54,8 @@ def test_every_format_is_read_from_a_server(server, name):
     assert table.sha256.sha256 == hashlib.sha256(server.objects[f"day/{name}"]).hexdigest()
 
 
-def test_a_file_is_read_from_a_copy(server):
+def test_a_file_is_read_from_a_copy_one_table_with_files_here_and_its_name_when_pickled(server, tmp_path):
+    assert len(read(f"{tmp_path}/a.parquet,{uri(server, 'day/a.parquet')}")) == 18
     known, files = formats.recognise(uri(server, "day/a.csv"))
     assert known.name == "CSV"
     with Source(files[0]) as source:
@@ -65,21 +64,20 @@ def test_a_file_is_read_from_a_copy(server):
     assert os.stat(copy).st_mode & 0o777 == 0o600
     del files, source
     assert not os.path.exists(copy)
+    (file,) = data_files(uri(server, "day/a.csv"))
+    assert pickle.loads(pickle.dumps(file)) == uri(server, "day/a.csv") == absolute(file) == relative_to("/else", file)
+    assert short_name(file) == "a.csv"
+    assert are_there(uri(server, "day/a.csv")) and not are_there(uri(server, "day/gone.csv"))
 
 
-@pytest.mark.parametrize("name", ["days/day*.parquet", "days", "days/"])
-def test_a_pattern_or_a_folder_is_refused(server, name):
-    message = told(lambda: data_files(uri(server, name)), nn.InputNotFound)
-    assert message == f"{uri(server, name)}: not one file; give the URI of each file, with commas between them"
-
-
-def test_files_here_and_elsewhere_are_one_table(server, tmp_path):
-    assert len(read(f"{tmp_path}/a.parquet,{uri(server, 'day/a.parquet')}")) == 18
-
-
-def test_a_file_that_is_not_there_or_not_for_us_is_one_line(server):
+def test_a_pattern_a_folder_and_a_file_that_is_not_there_or_not_for_us_are_one_line(server):
+    for name in ("days/day*.parquet", "days", "days/"):
+        message = told(lambda name=name: data_files(uri(server, name)), nn.InputNotFound)
+        assert message == f"{uri(server, name)}: not one file; give the URI of each file, with commas between them"
     missing = told(lambda: opened(uri(server, "day/gone.parquet")), nn.InputNotFound)
     assert missing == f"{uri(server, 'day/gone.parquet')}: no such file; check the URI"
+    server.objects["day/a.npz"] = b"PK\x03\x04" + bytes(500)  # images are to be copied first
+    assert "NPZ, expected" in told(lambda: formats.recognise(uri(server, "day/a.npz")), nn.DataError)
     server.is_denied = True
     assert "ACCESS_DENIED" in told(lambda: opened(uri(server, "day/a.parquet")), nn.InputNotFound)
 
@@ -93,39 +91,29 @@ def test_a_server_that_fails_while_a_file_is_read_is_named(server, monkeypatch, 
     assert message.startswith(uri(server, "day/a.").partition("?")[0]) and "cannot be read" in message
 
 
-@pytest.mark.parametrize(
-    "given, found",
-    [
-        (f"s3://{USER}:{PASSWORD}@bucket/x.csv", "a password"), (f"a.csv,s3://{USER}:x@b/y.csv", "a password"),
-        ("abfs://c:tok123@a/x?scheme=http", "a password"), ("abfs://c@a/x?sas_token=tok123", "sas_token"),
-        ("s3://key:tok#123@bucket/x.csv", "a password"), ("s3://key:12?tok@bucket/x.csv", "a password"),
-        ("s3://key:to,k@bucket/x.csv", "a password"), ("s3://bucket/x.csv?tok123", "a key"),
-        ("s3://bucket/x.csv#tok123", "a fragment"),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize("given, found", [
+    (f"s3://{USER}:{PASSWORD}@bucket/x.csv", "a password"), (f"a.csv,s3://{USER}:x@b/y.csv", "a password"),
+    ("abfs://c:tok123@a/x?scheme=http", "a password"), ("abfs://c@a/x?sas_token=tok123", "sas_token"),
+    ("s3://key:tok#123@bucket/x.csv", "a password"), ("s3://key:12?tok@bucket/x.csv", "a password"),
+    ("s3://key:to,k@bucket/x.csv", "a password"), ("s3://bucket/x.csv?tok123", "a key"),
+    ("s3://bucket/x.csv#tok123", "a fragment"),
+])  # fmt: skip
 def test_a_uri_with_a_secret_is_refused(given, found):
     message = told(lambda: data_files(given), nn.UsageError)
     assert f"://...: {found} in the URI" in message and "tok" not in message.replace("sas_token", "")
 
 
-def test_a_file_elsewhere_is_its_name_when_it_is_pickled(server):
-    (file,) = data_files(uri(server, "day/a.csv"))
-    assert pickle.loads(pickle.dumps(file)) == uri(server, "day/a.csv") == absolute(file) == relative_to("/else", file)
-    assert short_name(file) == "a.csv"
-    assert are_there(uri(server, "day/a.csv")) and not are_there(uri(server, "day/gone.csv"))
-
-
-def test_uris_of_this_machine_are_files(tmp_path):
-    FRAME.to_parquet(tmp_path / "a b.parquet")
-    there = tmp_path.as_uri()
-    for given in (f"{there}/a%20b.parquet", f"{there}/*.parquet", there, f"file://localhost{tmp_path}/a%20b.parquet"):
-        assert data_files(given) == [f"{tmp_path}/a b.parquet"]
+def test_uris_of_this_machine_are_files_and_so_are_names_like_uris(folder):
+    (folder / "s3:" / "b").mkdir(parents=True)
+    for name in ("-", "s3:/b/x.csv"):
+        (folder / name).write_text("a,y\n1,2\n")
+    assert data_files("-") == ["-"] and type(data_files("-")[0]) is str
+    assert data_files("s3://b/x.csv") == ["s3://b/x.csv"]
+    FRAME.to_parquet("a b.parquet")
+    there = folder.as_uri()
+    for given in (f"{there}/a%20b.parquet", f"{there}/*.parquet", there, f"file://localhost{folder}/a%20b.parquet"):
+        assert data_files(given) == [f"{folder}/a b.parquet"]
     assert len(read(f"{there}/a%20b.parquet")) == 9
-
-
-def test_images_are_to_be_copied_first(server):
-    server.objects["day/a.npz"] = b"PK\x03\x04" + bytes(500)
-    assert "NPZ, expected" in told(lambda: formats.recognise(uri(server, "day/a.npz")), nn.DataError)
 
 
 def standard_input(monkeypatch, data):
@@ -152,12 +140,3 @@ def test_standard_input_may_be_packed_text(monkeypatch):
         assert source.read(99) == b"a,y\n1,2\n"
     standard_input(monkeypatch, b"")
     assert data_files("-")[0].copy != files[0].copy
-
-
-def test_a_file_called_like_standard_input_or_a_uri_is_a_file(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    (tmp_path / "-").write_text("a,y\n1,2\n")
-    (tmp_path / "s3:" / "b").mkdir(parents=True)
-    (tmp_path / "s3:" / "b" / "x.csv").write_text("a,y\n1,2\n")
-    assert data_files("-") == ["-"] and type(data_files("-")[0]) is str
-    assert data_files("s3://b/x.csv") == ["s3://b/x.csv"]

@@ -5,12 +5,13 @@ Everywhere a column was once taken for the target that is none, without a word.
 
 import csv
 import io
+from pathlib import Path
 
 import numpy as np
 import pytest
 from support.command_line import run, succeed
-from support.table_formats import pd
-from support.tables import as_frame, csv_of, saved
+from support.table_formats import pa, pd
+from support.tables import as_frame, csv_of, saved, trained_on
 
 import nn
 
@@ -21,20 +22,18 @@ FILES = ["csv", "parquet", "db"]
 FRAMES = ["pandas", "arrow", "columns", "rows"]
 
 
-def house_table(task: str, rows: int = ROWS, seed: int = 0) -> dict[str, list]:
+def house_table(task: str, seed: int = 0) -> dict[str, list]:
     """Columns by name, as in a file to train on: an id, numbers, a text, and the target behind them."""
     rng = np.random.default_rng(seed)
-    size, age = (rng.integers(20, 900, rows) / 4 for _ in range(2))
-    town = rng.choice(["Ulm", "Bonn", "Kiel"], rows)
+    size, age = (rng.integers(20, 900, ROWS) / 4 for _ in range(2))
+    town = rng.choice(["Ulm", "Bonn", "Kiel"], ROWS)
     worth = 3 * size - age + 40 * (town == "Ulm")
     truth = {
-        "regression": worth.tolist(),
-        "binary": np.where(worth > np.median(worth), "yes", "no").tolist(),
-        "multiclass": np.array(["low", "mid", "top"])[np.digitize(worth, np.quantile(worth, [0.3, 0.7]))].tolist(),
-    }
-    ids = (10_000 + 7 * rng.permutation(rows)).tolist()
-    features = {"Id": ids, "size": size.tolist(), "age": age.tolist(), "town": town.tolist()}
-    return {**features, TARGETS[task]: truth[task]}
+        "regression": worth, "binary": np.where(worth > np.median(worth), "yes", "no"),
+        "multiclass": np.array(["low", "mid", "top"])[np.digitize(worth, np.quantile(worth, [0.3, 0.7]))],
+    }  # fmt: skip
+    columns = {"Id": 10_000 + 7 * rng.permutation(ROWS), "size": size, "age": age, "town": town}
+    return {name: values.tolist() for name, values in (columns | {TARGETS[task]: truth[task]}).items()}
 
 
 def without(columns: dict, *names: str) -> dict:
@@ -60,7 +59,11 @@ def trained(dataset: str, *flags) -> None:
     succeed("--train", "--dataset", dataset, "--model", "m.bin", *QUICK, *flags)
 
 
-# ---------------------------------------------------------------- a target has a name
+def refused(mode: str, dataset: str, *flags) -> str:
+    """What m.bin says of a data set with which the mode cannot go on."""
+    result = run(mode, "--model", "m.bin", "--dataset", dataset, *flags)
+    assert result.code == 65 and not result.out
+    return result.err.splitlines()[-1]
 
 
 @pytest.fixture(params=list(TARGETS))
@@ -68,13 +71,6 @@ def learned(request, folder) -> str:
     """Each task; the current folder has a model of it, that was trained on train.csv."""
     trained(saved(house_table(request.param), "train.csv"))
     return request.param
-
-
-@pytest.fixture
-def houses(folder) -> dict[str, list]:
-    """Columns that the model in the current folder does not know yet, which predicts their `sold`."""
-    trained(saved(house_table("binary"), "train.csv"), "--id", "Id")
-    return house_table("binary", seed=1)
 
 
 def shuffled(columns: dict) -> dict:
@@ -95,9 +91,7 @@ def test_a_file_without_the_target_is_predicted_as_one_with_it_and_no_test(learn
         path = saved(columns, f"new{number}.{suffix}")
         assert predicted(path) == (header[:-1], [row[:-1] for row in rows])
         for flags in ([], ["--memory", "500MB"]) if suffix == "csv" else ([],):
-            refused = run("--test", "--model", "m.bin", "--dataset", path, *flags)
-            assert refused.code == 65 and not refused.out
-            told = refused.err.splitlines()[-1]
+            told = refused("--test", path, *flags)
             assert f"{path}: no column {target}, expected every column" in told and f"{target} as the target" in told
             assert told.endswith("; add it, or choose the target with --target")
     assert figures("--dataset", path, "--target", "cost") == judged
@@ -127,14 +121,11 @@ def test_a_data_set_that_was_read_without_the_model_is_no_test_of_another_column
     table = np.random.default_rng(0).normal(size=(ROWS, 3))
     columns = {"a": table[:, 0], "b": table[:, 1], "price": table @ [1, 2, 3]}
     ds = nn.load(columns)
-    net = nn.Network.for_data(ds)
-    nn.train(net, ds, epochs=1)
+    net = trained_on(ds)
     new = {"z": table[:, 2], **without(columns, "price")}
-    with pytest.raises(nn.DataError, match="the target is b, an input of the network, .* nn.load_for"):
-        nn.test(net, nn.load(new))
-    pd.DataFrame(new).to_csv("new.csv", index=False)
-    with pytest.raises(nn.DataError, match="new.csv: the target is b, an input of the network"):
-        nn.test(net, nn.load("new.csv"))
+    for source, name in ((new, ""), (saved(new, "new.csv"), "new.csv: ")):
+        with pytest.raises(nn.DataError, match=f"{name}the target is b, an input of the network, .* nn.load_for"):
+            nn.test(net, nn.load(source))
     with pytest.raises(nn.DataError, match="no target, expected one to test by"):
         nn.test(net, nn.load_for(net, new, labelled=False))
     assert nn.test(net, nn.load(renamed(columns, "price", "cost"))) == nn.test(net, ds)
@@ -149,20 +140,21 @@ def test_ids_are_no_target_whatever_training_made_of_them(folder, flags):
     header, rows = predicted(saved(new, "known.csv"))
     assert predicted(saved(without(new, "sold"), "new.csv")) == (header[:-1], [row[:-1] for row in rows])
     assert ("Id" in header) == ("--id" in flags)
-    assert run("--test", "--model", "m.bin", "--dataset", "new.csv").code == 65
+    refused("--test", "new.csv")
 
 
-def test_pages_and_validation_files_know_no_target_either(houses, folder):
-    new = saved(without(houses, "sold"), "new.csv")
+def test_pages_and_validation_files_know_no_target_either(folder):
+    trained(saved(house_table("binary"), "train.csv"), "--id", "Id")
+    new = saved(without(house_table("binary", seed=1), "sold"), "new.csv")
     tests = ["--test", "--report", "r.html", "--model", "m.bin"], ["--plot", "m.bin", "--output", "pictures"]
     training = ["--train", "--dataset", "train.csv", "--model", "v.bin", *QUICK, "--validation", new]
     for flags in (*([*mode, "--dataset", new] for mode in tests), training):
-        refused = run(*flags)
-        assert refused.code == 65 and "no column sold, expected every column" in refused.err
+        failed = run(*flags)
+        assert failed.code == 65 and "no column sold, expected every column" in failed.err
     assert not (folder / "r.html").exists()
 
 
-def test_several_targets_are_all_there_or_none(folder):
+def test_several_targets_are_all_there_or_none_and_two_of_one_name_are_two(folder):
     rng = np.random.default_rng(0)
     columns = {name: rng.normal(size=ROWS).round(3).tolist() for name in ("a", "b", "u", "v")}
     trained(saved(columns, "train.csv"), "--target", "u,v", "--task", "regression")
@@ -175,36 +167,37 @@ def test_several_targets_are_all_there_or_none(folder):
             assert found == (header, rows)
             continue
         assert found == (header[:3], [row[:3] for row in rows])
-        refused = run("--test", "--model", "m.bin", "--dataset", "new.csv")
         absent = "column u" if "v" in names else "columns u, v"
-        assert refused.code == 65 and f"no {absent}, expected every column" in refused.err
+        assert f"no {absent}, expected every column" in refused("--test", "new.csv")
+    names, columns = pair_table("bnt", "y")
+    for file, header in (("y", names), ("f", ["b", "u", "v"])):
+        (folder / f"{file}.csv").write_text(csv_of(header, columns))
+    found = []
+    for file in "yf":
+        trained(f"{file}.csv", "--target", "1,2", "--task", "regression")
+        found.append((figures()["rmse"], figures("--dataset", f"{file}.csv")["rmse"], predicted(f"{file}.csv")[1]))
+    assert found[0] == found[1]
+    (folder / "other.csv").write_text(csv_of([*names[1:], "b"], [*columns[1:], columns[0]]))
+    refused("--test", "other.csv")
 
 
-def test_columns_without_names_are_found_by_their_places(folder):
+def test_columns_without_names_are_found_by_their_places_and_arrays_with_targets_need_none(folder):
     """With no header in the file, or none in the training's: the target is behind the inputs, or not there."""
     rng = np.random.default_rng(0)
     table = rng.integers(0, 99, (ROWS, 3)) / 4
     columns = [*table.T.tolist(), (table @ [1, 2, 3]).tolist()]
-    names = ["a", "b", "c", "y"]
-    files = {"named": names, "plain": None}
-    for file, header in files.items():
-        (folder / f"{file}.csv").write_text(csv_of(header, columns))
-        (folder / f"{file}_new.csv").write_text(csv_of(header and header[:3], columns[:3]))
-    np.save("plain.npy", np.array(columns).T)
-    np.save("plain_new.npy", np.array(columns[:3]).T)
-    for file in files:
+    for end, count in (("", 4), ("_new", 3)):
+        (folder / f"named{end}.csv").write_text(csv_of(["a", "b", "c", "y"][:count], columns[:count]))
+        (folder / f"plain{end}.csv").write_text(csv_of(None, columns[:count]))
+        np.save(f"plain{end}.npy", np.array(columns[:count]).T)
+    for file in ("named", "plain"):
         trained(f"{file}.csv", "--task", "regression")
         (_, rows), judged = predicted("plain.csv"), figures("--dataset", "plain.csv")
         for known in ("named.csv", "plain.npy"):
             assert predicted(known)[1] == rows and figures("--dataset", known) == judged
         for new in ("named_new.csv", "plain_new.csv", "plain_new.npy"):
             assert predicted(new)[1] == [row[:2] for row in rows]
-            assert run("--test", "--model", "m.bin", "--dataset", new).code == 65
-
-
-def test_arrays_with_their_targets_need_no_names(folder):
-    """NPZ has x and y: a model whose target has a name is tested on it."""
-    rng = np.random.default_rng(0)
+            refused("--test", new)
     x = rng.normal(size=(ROWS, 2)).astype(np.float32)
     y = x @ np.float32([1, 2])
     pd.DataFrame({"a": x[:, 0], "b": x[:, 1], "y": y}).to_csv("train.csv", index=False)
@@ -213,10 +206,8 @@ def test_arrays_with_their_targets_need_no_names(folder):
     np.savez("new.npz", x=x)
     assert figures("--dataset", "a.npz")["rmse"] == pytest.approx(figures("--dataset", "train.csv")["rmse"], rel=1e-5)
     assert predicted("new.npz")[0] == ["row", "predicted y"]
-    assert run("--test", "--model", "m.bin", "--dataset", "new.npz").code == 65
+    refused("--test", "new.npz")
 
-
-# ---------------------------------------------------------------- two columns of one name
 
 LAYOUTS = ["nbt", "tbn", "ntb", "tnb"]  # t is the target, decided by b; n is noise, and called as the target is
 ELSEWHERE = {"nbt": "btn", "tbn": "bnt", "ntb": "nbt", "tnb": "tbn"}  # a layout with other names from left to right
@@ -235,7 +226,6 @@ def pair_table(layout: str, own: str = "y", seed: int = 0) -> tuple[list[str], l
 def pair_frame(form: str, *table):
     names, columns = pair_table(*table)
     if form == "arrow":
-        pa = pytest.importorskip("pyarrow")
         return pa.Table.from_arrays(list(map(pa.array, columns)), names=names)
     return pd.DataFrame(np.array(columns).T, columns=names)
 
@@ -244,18 +234,19 @@ def write_pairs(layout: str) -> None:
     """Write y.csv, with two columns y, f.csv, which judges it, and new rows of both."""
     for own in "yf":
         for seed, file in enumerate([f"{own}.csv", f"{own}_new.csv"]):
-            with open(file, "w") as text:
-                text.write(csv_of(*pair_table(layout, own, seed)))
+            Path(file).write_text(csv_of(*pair_table(layout, own, seed)))
 
 
-def of_both(*flags) -> dict:
-    """{own: (figures of held-out or out-of-fold rows, of the whole file, of new rows, predictions of these)}."""
-    found = {}
+def of_both(*flags) -> tuple[list[str], list[list[str]]]:
+    """The predictions of new rows; figures of held-out or out-of-fold rows, of the whole file and of new rows, and
+    these, are the same for both files."""
+    found = []
     for own in "yf":
         trained(f"{own}.csv", *flags)
         new = f"{own}_new.csv"
-        found[own] = figures(), figures("--dataset", f"{own}.csv"), figures("--dataset", new), predicted(new)
-    return found
+        found.append((figures(), figures("--dataset", f"{own}.csv"), figures("--dataset", new), predicted(new)))
+    assert found[0] == found[1] and found[0][-1][0][-1] == "true y"
+    return found[0][-1]
 
 
 @pytest.fixture(params=LAYOUTS)
@@ -267,10 +258,7 @@ def layout(request, folder) -> str:
 
 @pytest.mark.parametrize("flags", [(), ("--folds", 3, "--holdout", 0), ("--networks", 2)])
 def test_the_target_of_two_columns_of_its_name_is_that_of_training(layout, flags):
-    found = of_both("--target", layout.index("t"), *flags)
-    assert found["y"] == found["f"]
-    header, rows = found["y"][-1]
-    assert header[-1] == "true y"
+    _, rows = of_both("--target", layout.index("t"), *flags)
     assert [float(row[-1]) for row in rows] == pair_table("t", seed=1)[1][0]
 
 
@@ -279,11 +267,9 @@ def test_the_last_of_two_columns_of_one_name_is_found_as_the_last(folder, flags)
     """A column that is left out stands before both."""
     write_pairs("nbt")
     for file in folder.glob("*.csv"):
-        header, *rows = file.read_text().splitlines()
-        lines = [f"id,{header}", *(f"{1000 + row},{line}" for row, line in enumerate(rows))]
-        file.write_text("\n".join(lines) + "\n")
-    found = of_both(*flags)
-    assert found["y"] == found["f"] and found["y"][-1][0][-1] == "true y"
+        lines = zip(["id", *range(1000, 1000 + ROWS)], file.read_text().splitlines(), strict=True)
+        file.write_text("".join(f"{one},{line}\n" for one, line in lines))
+    of_both(*flags)
 
 
 @pytest.mark.parametrize("form", ["pandas", "arrow"])
@@ -291,8 +277,7 @@ def test_a_frame_with_two_columns_of_one_name_is_read_as_its_file(layout, form):
     nets = {}
     for own in "yf":
         ds = nn.load(pair_frame(form, layout, own), target=layout.index("t"))
-        nets[own] = nn.Network.for_data(ds, seed=1)
-        nn.train(nets[own], ds, epochs=2)
+        nets[own] = trained_on(ds, epochs=2)
     scores = nets["f"].predict(pair_frame(form, layout, "f", 1))
     np.testing.assert_array_equal(nets["y"].predict(pair_frame(form, layout, "y", 1)), scores)
     for inputs in ("nb", "bn"):  # where y is there once it is the input
@@ -310,31 +295,14 @@ def test_of_the_columns_with_the_targets_name_an_input_is_no_target_and_two_else
     for inputs in ("nb", "bn"):
         (folder / "inputs.csv").write_text(csv_of(*pair_table(inputs, "y", 1)))
         assert predicted("inputs.csv") == (header[:-1], [row[:-1] for row in rows])
-        refused = run("--test", "--model", "m.bin", "--dataset", "inputs.csv")
-        assert refused.code == 65 and "no column y besides the inputs, expected" in refused.err
+        assert "no column y besides the inputs, expected" in refused("--test", "inputs.csv")
     other = ELSEWHERE[layout]
     (folder / "other.csv").write_text(csv_of(*pair_table(other, "y", 1)))
     places = ", ".join(str(place) for place, letter in enumerate(other) if letter != "b")
     for mode in ("--test", "--predict"):
-        refused = run(mode, "--model", "m.bin", "--dataset", "other.csv")
-        assert refused.code == 65 and not refused.out
-        assert f"other.csv: columns {places} (from 0) are called y, expected one of the target's name" in refused.err
-        assert "--target INDEX" in refused.err
+        told = refused(mode, "other.csv")
+        assert f"other.csv: columns {places} (from 0) are called y, expected one of the target's name" in told
+        assert "--target INDEX" in told
     asked = ("--target", other.index("t"))
     assert figures("--dataset", "other.csv", *asked) == figures("--dataset", "y_new.csv")
     assert predicted("other.csv", *asked) == (header, rows)
-
-
-def test_two_targets_of_one_name_are_two(folder):
-    """Each is judged by its own column."""
-    names, columns = pair_table("bnt", "y")
-    for file, header in (("y", names), ("f", ["b", "u", "v"])):
-        (folder / f"{file}.csv").write_text(csv_of(header, columns))
-    found = []
-    for file in "yf":
-        trained(f"{file}.csv", "--target", "1,2", "--task", "regression")
-        found.append((figures()["rmse"], figures("--dataset", f"{file}.csv")["rmse"], predicted(f"{file}.csv")[1]))
-    assert found[0] == found[1]
-    (folder / "other.csv").write_text(csv_of([*names[1:], "b"], [*columns[1:], columns[0]]))
-    refused = run("--test", "--model", "m.bin", "--dataset", "other.csv")
-    assert refused.code == 65

@@ -1,5 +1,7 @@
 """A table in files of all formats, for the tests of reading them."""
 
+import contextlib
+import io
 import json
 import sqlite3
 
@@ -9,6 +11,7 @@ import pytest
 from nn.data import formats
 from nn.data.column import Wanted
 from nn.data.frames import open_frame
+from support.tables import fields
 
 pa = pytest.importorskip("pyarrow")
 pd = pytest.importorskip("pandas")
@@ -29,11 +32,13 @@ def read(source, reads=None, **wanted):
     return source.read(Wanted(dict.fromkeys(range(source.width)) if reads is None else reads, **wanted))
 
 
-def fields(column) -> list:
-    """The fields of a column: numbers, seconds or words, None for a gap."""
-    if column.reads == "text":
-        return [None if code < 0 else column.words[code] for code in column.values]
-    return [None if np.isnan(value) else value for value in column.values.tolist()]
+def assert_same(table, expected, form) -> None:
+    assert table.numbers.dtype == expected.numbers.dtype, form
+    np.testing.assert_array_equal(table.numbers, expected.numbers, form)
+    for place, known in expected.columns.items():
+        column = table.columns[place]
+        assert (column.reads, fields(column), column.words) == (known.reads, fields(known), known.words), (form, place)
+        assert (column.odd, column.low, column.high) == (known.odd, known.low, known.high), (form, place)
 
 
 def written(frame, folder) -> dict:
@@ -51,23 +56,15 @@ def written(frame, folder) -> dict:
     write_database(frame, folder / "a.db")
     tables = {name: opened(folder / f"a.{name}") for name in ("parquet", "feather", "orc", "jsonl", "db")}
     frames = {"pandas": frame, "pyarrow": table, "columns": frame.to_dict("list"), "rows": rows, "texts": texts(frame)}
-    if polars := sys_polars():
+    with contextlib.suppress(ImportError):
+        import polars
+
         frames["polars"] = polars.from_arrow(table)
     return tables | {name: open_frame(data) for name, data in frames.items()}
 
 
-def sys_polars():
-    try:
-        import polars
-    except ImportError:
-        return None
-    return polars
-
-
 def texts(frame):
     """A frame of the texts that the table has as a CSV file."""
-    import io
-
     return pd.read_csv(io.StringIO(frame.to_csv(index=False)), dtype=str, keep_default_na=False)
 
 
@@ -81,6 +78,26 @@ def write_database(frame, path, name="t"):
     connection.executemany(f'INSERT INTO "{name}" VALUES ({", ".join("?" * len(frame.columns))})', rows)
     connection.commit()
     connection.close()
+
+
+def everything(count: int = 300):
+    """A data frame with columns of each kind, most with gaps, and one of each reason to be left out."""
+    random = np.random.default_rng(11)
+    amount, some = random.normal(size=count).round(3), lambda values: np.where(random.random(count) < 0.1, None, values)
+    words = {name: random.choice(list(name), count) for name in ("abc", "uvwxyz")}
+    days = np.datetime64("2020-01-01", "s") + random.integers(0, 900, count).astype("timedelta64[D]")
+    return pd.DataFrame({
+        "amount": amount, "gappy": some(random.normal(size=count).round(2) + 0.125).astype(float),
+        "count": random.integers(0, 9, count), "land": some(words["abc"]), "town": random.zipf(1.3, count) % 90,
+        "street": [f"{a}{b}" for a, b in zip(words["uvwxyz"], random.integers(0, 9, count), strict=True)],
+        "member": random.choice(["yes", "no"], count), "flag": random.random(count) < 0.5, "day": days,
+        "price": [f"${n:,}.00" for n in random.integers(1, 9999, count)], "weight": random.integers(1, 3, count),
+        "id": random.permutation(count), "name": [f"n{i}" for i in range(count)], "planet": "earth",
+        "shop_id": random.integers(100, 120, count), "zip": some(random.integers(10, 15, count)).astype(float),
+        "written": [f"{n}.50" for n in random.integers(0, 99, count)], "when": days[::-1].astype(str),
+        "odd": [*["7", "8.5"] * (count // 2 - 1), "n.a.", "9"], "nothing": [None] * count,
+        "rich": some(np.where(amount > 0, "rich", "poor")),
+    })  # fmt: skip
 
 
 def plain(value):

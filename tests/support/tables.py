@@ -2,8 +2,10 @@
 
 import csv
 import io
+import math
 import subprocess
 import sys
+import time
 
 import numpy as np
 import pytest
@@ -14,7 +16,9 @@ from nn.data.csv_head import read_head
 from nn.data.csv_table import CsvSource
 from nn.data.dataset import Choices, Schema
 from nn.ds import load
-from nn.utils import DataError
+from nn.nn import Network
+from nn.train import train
+from nn.utils import DataError, NnError
 from support.command_line import environment
 
 PEAK = """
@@ -65,11 +69,17 @@ def as_frame(columns: dict[str, list], form: str):
 
 def failure(path, error=DataError, names=None, **flags):
     """The message of the error that loading must end in: one line that names the file, or `names`."""
-    with pytest.raises(error) as caught:
-        load(path, **flags)
-    message = str(caught.value)
-    assert "\n" not in message and message.startswith(str(names or path))
+    message = refusal(lambda: load(path, **flags), error)
+    assert message.startswith(str(names or path))
     return message
+
+
+def refusal(action, error=NnError) -> str:
+    """The message of the error that an action must end in, which is one line."""
+    with pytest.raises(error) as caught:
+        action()
+    assert "\n" not in str(caught.value)
+    return str(caught.value)
 
 
 def c_number(text):
@@ -104,9 +114,11 @@ def texts(*words: str | None) -> Column:
     return Column("text", np.array([-1 if word is None else known.index(word) for word in words], np.int32), known)
 
 
-def fields_of(column):
-    """The fields of a column of text as texts, None for a gap."""
-    return [column.words[code] if code >= 0 else None for code in column.values]
+def fields(column) -> list:
+    """The fields of a column: numbers, seconds or words, None for a gap."""
+    if column.reads == "text":
+        return [None if code < 0 else column.words[code] for code in column.values]
+    return [None if np.isnan(value) else value for value in column.values.tolist()]
 
 
 def odd_of(table, place):
@@ -123,6 +135,24 @@ def peak_of_loading(path, small) -> tuple[int, str]:
     done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=60, env=environment())
     peak, _, message = done.stdout.partition(" ")
     return int(peak), message
+
+
+def trained_on(ds, layers=None, **flags):
+    """A network that is trained on a data set for an epoch."""
+    net = Network.for_data(ds, layers, seed=0)
+    train(net, ds, **{"epochs": 1} | flags)
+    return net
+
+
+def seconds_of(*calls):
+    """The best time of each of several calls, in turns: other programs may take a core away now and then."""
+    best = [math.inf] * len(calls)
+    for _ in range(5):
+        for i, call in enumerate(calls):
+            start = time.perf_counter()
+            call()
+            best[i] = min(best[i], time.perf_counter() - start)
+    return best
 
 
 def is_mapped(array) -> bool:
