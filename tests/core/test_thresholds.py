@@ -17,8 +17,6 @@ from nn.train.decision import decide_by, judged
 from nn.train.options import options_of
 from nn.utils import DataError, NnError, UsageError
 
-# ---------------------------------------------------------------- the judge
-
 
 def fbeta_of(counts, beta):
     part = (1 + beta**2) * counts.tp
@@ -39,27 +37,18 @@ GOALS = {  # rule -> (what is to be as large as possible, which cut-offs are all
 }
 
 
-def every_cut_off(truth, scores, weights=None):
-    """Counts of all cut-offs, the highest first: each distinct score as threshold, and one above all."""
-    distinct = np.unique(scores.astype(np.float64))[::-1]
-    thresholds = [np.inf, *distinct]
-    return [confusion_counts(truth, decide(scores, t), weights) for t in thresholds]
-
-
 def check_best(rule, truth, scores, weights=None):
-    """The threshold is as good as the best cut-off, and it is the highest of those as good."""
+    """The threshold is as good as the best cut-off, and it is the highest of those as good. Cut-offs: each distinct
+    score as threshold, and one above all."""
     goal, allowed = GOALS[rule]
-    cuts = every_cut_off(truth, scores, weights)
-    fitting = [c for c in cuts if allowed(c)]
+    thresholds = [np.inf, *np.unique(scores.astype(np.float64))[::-1]]
+    fitting = [c for t in thresholds if allowed(c := confusion_counts(truth, decide(scores, t), weights))]
     if not fitting:
         with pytest.raises(UsageError):
             best_threshold(rule, truth, scores, weights)
         return
     threshold = best_threshold(rule, truth, scores, weights)
-    found = confusion_counts(truth, decide(scores, threshold), weights)
-    best = max(map(goal, fitting))
-    assert allowed(found) and goal(found) == best
-    assert found == next(c for c in fitting if goal(c) == best)
+    assert confusion_counts(truth, decide(scores, threshold), weights) == max(fitting, key=goal)  # the first of equals
 
 
 rows_of_two = st.lists(
@@ -114,11 +103,9 @@ def test_a_network_whose_output_is_not_finite_decides_nothing(rule, value):
 
 def test_a_precision_that_no_cut_off_reaches_is_refused_with_the_best_one():
     truth, scores = np.array([1, 0, 1, 0]), np.array([0.9, 0.95, 0.8, 0.1])
-    with pytest.raises(UsageError) as error:
+    message = "^--threshold precision=0.9: no cut-off reaches it, the best has precision 0.6667; ask for at most that$"
+    with pytest.raises(UsageError, match=message):
         best_threshold("precision=0.9", truth, scores)
-    assert str(error.value) == (
-        "--threshold precision=0.9: no cut-off reaches it, the best has precision 0.6667; ask for at most that"
-    )
     assert best_threshold("precision=0.66", truth, scores) == pytest.approx(0.45)
 
 
@@ -136,9 +123,6 @@ def test_what_is_no_rule_is_refused_everywhere(two, text):
         nn.train(nn.Network("2,1", "binary"), nn.load("two.csv"), threshold=text)
 
 
-# ---------------------------------------------------------------- calibration
-
-
 def two_classes(rng, rows=400, sharpness=3.0):
     """Truth, and scores (rows, 1) whose logits are `sharpness` times too large."""
     logits = rng.normal(size=(rows, 1)) * 2
@@ -154,11 +138,6 @@ def several_classes(rng, rows=400, sharpness=0.4):
     return truth, flat / flat.sum(axis=1, keepdims=True)
 
 
-def loss_at(temperature, truth, scores, weights):
-    changed = tempered(scores, temperature)
-    return log_loss(truth, changed, weights)
-
-
 @pytest.mark.parametrize("weighted", [False, True])
 @pytest.mark.parametrize("make, about", [(two_classes, 3.0), (several_classes, 0.4)])
 def test_the_temperature_has_the_least_log_loss_by_scipy(make, about, weighted):
@@ -167,10 +146,13 @@ def test_the_temperature_has_the_least_log_loss_by_scipy(make, about, weighted):
     truth, scores = make(rng)
     weights = rng.random(len(truth)) if weighted else None
     found = best_temperature(truth, scores, weights)
-    judge = minimize_scalar(lambda log_t: loss_at(np.exp(log_t), truth, scores, weights), bracket=(-1, 1), tol=1e-10)
+
+    def loss(log_temperature):
+        return log_loss(truth, tempered(scores, np.exp(log_temperature)), weights)
+
+    judge = minimize_scalar(loss, bracket=(-1, 1), tol=1e-10)
     assert np.log(found) == pytest.approx(judge.x, abs=1e-6)
-    assert found == pytest.approx(about, rel=0.3)
-    assert loss_at(found, truth, scores, weights) < loss_at(1.0, truth, scores, weights)
+    assert found == pytest.approx(about, rel=0.3) and loss(np.log(found)) < loss(0)
 
 
 def test_a_temperature_of_1_is_found_for_probabilities_that_are_right():
@@ -197,9 +179,6 @@ def test_a_temperature_divides_the_logits(dtype):
     assert halved.sum(axis=1) == pytest.approx(1) and halved[1].argmax() == 0
 
 
-# ---------------------------------------------------------------- in a training
-
-
 @pytest.fixture
 def two(folder):
     """Overlapping classes: 200 rows, a third of class 1."""
@@ -218,12 +197,10 @@ def train(*flags):
 @pytest.mark.parametrize("rule", ["f1", "fbeta=2", "precision=0.6", "recall=0.9", "cost=1:3"])
 def test_the_threshold_of_a_rule_is_kept_and_used(two, rule):
     done = train("--threshold", rule, "--holdout", 0)
-    assert done.code == 0
-    assert f"--threshold {rule}: chosen on the training rows" in done.err
+    assert done.code == 0 and f"--threshold {rule}: chosen on the training rows" in done.err
     net, ds = nn.Network.load("m.bin"), nn.load("two.csv")
     best = best_threshold(rule, ds.y, net.predict(ds.x)[:, 0])
-    assert net.threshold == done.json["threshold"] == best
-    assert net.config["threshold"] == rule
+    assert net.threshold == done.json["threshold"] == best and net.config["threshold"] == rule
     assert succeed("--test", "--model", "m.bin", "--dataset", "two.csv", "--json").json["threshold"] == best
     predicted = [line.split(",")[1] for line in succeed("--predict", "--model", "m.bin", "--dataset", "two.csv", "-q")
                  .out.splitlines()[1:]]  # fmt: skip
@@ -238,21 +215,15 @@ def test_only_training_rows_choose_the_threshold(two):
     assert net.threshold == best_threshold("f1", ds.y[rows], net.predict(ds.x[rows])[:, 0])
 
 
-def test_what_is_usual_leaves_the_model_as_it_was(two):
-    models = []
-    for flags in ((), ("--threshold", 0.5), ("--calibrate", "none")):
+def test_what_is_usual_leaves_the_model_as_it_was_and_a_rule_changes_nothing_but_the_threshold(two):
+    models, nets = [], []
+    for flags in ((), ("--threshold", 0.5), ("--calibrate", "none"), ("--threshold", "f1")):
         train(*flags)
         models.append((two / "m.bin").read_bytes())
-    assert models == models[:1] * 3
-
-
-def test_a_rule_changes_nothing_but_the_threshold(two):
-    train("--threshold", "f1")
-    by_rule = nn.Network.load("m.bin")
-    train()
-    plain = nn.Network.load("m.bin")
-    for name, array in plain.parameters().items():
-        assert np.array_equal(array, by_rule.parameters()[name])
+        nets.append(nn.Network.load("m.bin"))
+    assert models[:3] == models[:1] * 3
+    plain, by_rule = nets[2:]
+    np.testing.assert_equal(by_rule.parameters(), plain.parameters())
     differing = {name for name, value in plain.metadata().items() if by_rule.metadata()[name] != value}
     assert differing == {"threshold", "config"}
 
@@ -297,9 +268,6 @@ def test_a_precision_out_of_reach_ends_the_training_with_the_best(two):
     assert result.code == 2 and "no cut-off reaches it, the best has precision 0.5; ask" in result.err
 
 
-# ---------------------------------------------------------------- the decision on validation rows
-
-
 def calibrated_network(data, layers, **more):
     """A network that was trained on some rows and calibrated on the others; (network, what was told, those rows)."""
     net = nn.Network(layers, data.task)
@@ -316,8 +284,8 @@ def test_calibration_is_kept_in_the_model_and_told(two):
     assert net.temperature == calibration["temperature"] != 1
     assert calibration["log_loss"][1] < calibration["log_loss"][0]
     truth, scores = ds.y[rows], net.predict(ds.x[rows])
-    assert metric("loss", "binary", truth, scores) == calibration["log_loss"][1]
-    assert metric("brier", "binary", truth, scores) == calibration["brier"][1]
+    for name in ("log_loss", "brier"):
+        assert metric(name, "binary", truth, scores) == calibration[name][1], name
     assert told["threshold"] == net.threshold == best_threshold("f1", truth, scores[:, 0])
     net.export("c.bin")
     again = nn.Network.load("c.bin")
@@ -325,12 +293,14 @@ def test_calibration_is_kept_in_the_model_and_told(two):
     assert np.array_equal(again.predict(ds.x), net.predict(ds.x))
     assert nn.test(again, ds)["log_loss"] == nn.test(net, ds)["log_loss"]
     assert "temperature" in succeed("--info", "--model", "c.bin").out
+    nn.train(net, ds, epochs=1)
+    assert net.temperature == 1, "another training forgets it"
 
 
 def test_calibration_of_several_classes_keeps_the_classes(folder):
     write_three_classes(folder / "three.csv")
     ds = nn.load("three.csv")
-    net, told, rows = calibrated_network(ds, "2,20,3")
+    net, told, _ = calibrated_network(ds, "2,20,3")
     assert net.temperature != 1 and told["calibration"]["log_loss"][1] <= told["calibration"]["log_loss"][0]
     after = net.predict(ds.x)
     net.describe(temperature=1.0)
@@ -345,13 +315,6 @@ def test_the_text_format_has_the_temperature_in_its_last_layer(two):
     net.export("c.m")
     x = nn.load("two.csv").x
     assert nn.Network.load("c.m").predict(x) == pytest.approx(net.predict(x), abs=1e-5)
-
-
-def test_training_again_forgets_the_temperature(two):
-    ds = nn.load("two.csv")
-    net, _, _ = calibrated_network(ds, "2,20,1")
-    nn.train(net, ds, epochs=1)
-    assert net.temperature == 1
 
 
 @pytest.mark.parametrize("value", [0, -1, "2", None, float("nan")])
