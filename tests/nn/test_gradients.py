@@ -6,16 +6,7 @@ import numpy as np
 import pytest
 from support import plain_layers
 from support.distances import relative_distance
-from support.networks import (
-    BACKENDS,
-    EVERY,
-    KINDS,
-    OUTPUT_ACTIVATIONS,
-    check_against_numpy,
-    fill,
-    flattened,
-    network,
-)
+from support.networks import BACKENDS, EVERY, KINDS, OUTPUT_ACTIVATIONS, check_against_numpy, fill, flattened, network
 
 from nn import nn_aux
 from nn.layers import LAYER_KINDS, parse

@@ -4,17 +4,7 @@ import numpy as np
 import pytest
 from support import plain_layers
 from support.distances import relative_distance
-from support.networks import (
-    ALONE,
-    BACKENDS,
-    EVERY,
-    KINDS,
-    STACKS,
-    check_against_numpy,
-    fill,
-    flattened,
-    network,
-)
+from support.networks import ALONE, BACKENDS, EVERY, KINDS, STACKS, check_against_numpy, fill, flattened, network
 
 from nn.layers import parse
 from nn.utils import NnError

@@ -229,10 +229,7 @@ def embedding_backward(layer, dz, x, w, mask):
 
 # kind -> (outputs, gradients by inputs, weights and biases)
 KINDS = {
-    "dense": (
-        lambda layer, x, w, b, mask: x @ w.T + b,
-        lambda layer, dz, x, w, mask: (dz @ w, dz.T @ x, dz.sum(0)),
-    ),
+    "dense": (lambda layer, x, w, b, mask: x @ w.T + b, lambda layer, dz, x, w, mask: (dz @ w, dz.T @ x, dz.sum(0))),
     "conv": (conv_forward, conv_backward),
     "maxpool": (maxpool_forward, maxpool_backward),
     "avgpool": (avgpool_forward, avgpool_backward),
