@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 from support.distances import relative_distance
-from support.networks import BACKENDS, network
+from support.networks import BACKENDS, encoded, network
 
 from nn.backends.engine import EpochSettings
 from nn.core import extension
@@ -21,8 +21,6 @@ COLUMNS = (
     InputColumn("onehot", values=5),
     InputColumn("embedding", values=20, width=2),
 )
-
-# ---- the grammar
 
 
 def test_the_embedding_layer_comes_first_and_the_first_item_counts_features():
@@ -79,10 +77,10 @@ def test_columns_that_cannot_be_are_refused(spec, columns, message):
 def test_rows_of_a_table_begin_with_length_1_or_so():
     """Each table's deviation is one by the root of its own width."""
     columns = [InputColumn("embedding", values=4000, width=width) for width in (2, 8)]
-    tables = Network("2,1", "regression", backend="seq", input_columns=columns).parameters()["layer0.weight"]
+    nets = (Network("2,1", "regression", backend="seq", input_columns=columns, init=init) for init in (None, "he"))
+    tables, given = (net.parameters()["layer0.weight"] for net in nets)
     for width, table in ((2, tables[:8000]), (8, tables[8000:])):
         assert table.std() == pytest.approx(width**-0.5, rel=0.03) and abs(table.mean()) < 0.03
-    given = Network("2,1", "regression", backend="seq", input_columns=columns, init="he").parameters()["layer0.weight"]
     np.testing.assert_allclose(given, tables * np.sqrt(2), rtol=1e-6)
 
 
@@ -91,23 +89,18 @@ def test_frequencies_stand_behind_the_tables_and_are_normal_whatever_the_rule():
         InputColumn("embedding", values=7, width=3), InputColumn("number", waves=256, deviation=0.1),
         InputColumn("gap"), InputColumn("gap", waves=256, deviation=20.0),
     ]  # fmt: skip
-    drawn = {}
-    for init in (None, "he", "glorot", "uniform"):
-        net = Network("4,1", "regression", backend="seq", input_columns=columns, init=init)
-        weight = net.parameters()["layer0.weight"]
-        assert weight.shape == (21 + 512,) and net.layers[0].biases == 0 and net.layers[0].undecayed == 512
-        drawn[init] = weight[21:].tobytes()
-    low, high = weight[21:277], weight[277:]
-    assert low.std() == pytest.approx(0.1, rel=0.15) and high.std() == pytest.approx(20, rel=0.15)
-    assert len(set(drawn.values())) == 1
-    other = Network("4,1", "regression", backend="seq", input_columns=columns, seed=1).parameters()["layer0.weight"]
-    assert not np.isin(other[21:], weight[21:]).any()
-    tables = Network("4,1", "regression", backend="seq", input_columns=columns[:1] * 4).parameters()["layer0.weight"]
-    plain = Network("4,1", "regression", backend="seq", input_columns=columns).parameters()["layer0.weight"]
-    np.testing.assert_array_equal(plain[:21], tables[:21])
 
+    def drawn(columns, **options):
+        net = Network("4,1", "regression", backend="seq", input_columns=columns, **options)
+        return net.layers[0], net.parameters()["layer0.weight"]
 
-# ---- records
+    layer, weight = drawn(columns)
+    assert weight.shape == (21 + 512,) and layer.biases == 0 and layer.undecayed == 512
+    assert weight[21:277].std() == pytest.approx(0.1, rel=0.15) and weight[277:].std() == pytest.approx(20, rel=0.15)
+    for init in ("he", "glorot", "uniform"):
+        np.testing.assert_array_equal(drawn(columns, init=init)[1][21:], weight[21:], init)
+    assert not np.isin(drawn(columns, seed=1)[1][21:], weight[21:]).any()
+    np.testing.assert_array_equal(drawn(columns[:1] * 4)[1][:21], weight[:21])
 
 
 def test_a_record_has_its_fields_without_gaps_and_begins_at_a_number():
@@ -117,17 +110,14 @@ def test_a_record_has_its_fields_without_gaps_and_begins_at_a_number():
     ]  # fmt: skip
     assert records.itemsize == 40 and counts_of(records, "float64") == (3, 1, 3, 6)
     assert record_type("float32", 0, 0, 0, 5).names == ("codes1",) and record_type("float32", 0, 0, 0, 5).itemsize == 8
+    for other in (np.dtype("float32"), record_type("float64", 2, 0, 0, 1), np.dtype([("x", "f4", 2)])):
+        with pytest.raises(ValueError, match="expected records of float32 numbers"):
+            counts_of(other, "float32")
 
 
-@pytest.mark.parametrize("other", [np.dtype("float32"), record_type("float64", 2, 0, 0, 1), np.dtype([("x", "f4", 2)])])
-def test_other_rows_are_no_records(other):
-    with pytest.raises(ValueError, match="expected records of float32 numbers"):
-        counts_of(other, "float32")
-
-
-def records_of(rows: int, dtype, seed: int = 3) -> np.ndarray:
+def records_of(rows: int, dtype) -> np.ndarray:
     """Rows for COLUMNS; the third number of gaps is one, the code of 1 byte that is one-hot may have no place."""
-    rng = np.random.default_rng(seed)
+    rng = np.random.default_rng(3)
     records = np.zeros(rows, record_type(dtype, 2, 1, 1, 2))
     records["numbers"] = rng.normal(size=(rows, 2))
     records["numbers"][rng.random(rows) < 0.3, 1] = np.nan
@@ -137,15 +127,12 @@ def records_of(rows: int, dtype, seed: int = 3) -> np.ndarray:
     return records
 
 
-def test_values_of_records_come_in_order():
+def test_values_of_records_come_in_order_and_other_columns_and_codes_past_their_table_are_refused():
     records = records_of(4, "float64")
     values = list(values_of(records))
     assert [value.dtype.name for value in values] == ["float64", "float64", "uint32", "uint16", "uint8", "uint8"]
     np.testing.assert_array_equal(values[5], records["codes1"][:, 1])
     check_rows(records, COLUMNS)
-
-
-def test_rows_of_other_columns_and_codes_past_their_table_are_refused():
     for field, k, code in (("codes4", 0, 70000), ("codes2", 0, 300), ("codes1", 1, 20)):
         records = records_of(5, "float32")
         records[field][2, k] = code
@@ -158,9 +145,6 @@ def test_rows_of_other_columns_and_codes_past_their_table_are_refused():
     for x in (-1.0, np.nan, 70000.0):
         with pytest.raises(ValueError, match="value 3: codes from"):
             check_rows(np.array([[0, 0, x, 1, 1, 1]]), COLUMNS)
-
-
-# ---- what the engines make of records
 
 
 def numbers_of(records: np.ndarray, dtype) -> np.ndarray:
@@ -244,21 +228,11 @@ def test_a_code_outside_its_column_reads_and_trains_nothing(backend):
     assert not grads["layer1.weight"].any() and grads["layer1.bias"][0] == pytest.approx(2 * (bias - 1))
 
 
-# ---- pieces of a number's axis
-
 EDGES = (-1.0, -0.25, 0.5, 2.0)
 SHARES = {  # x -> pieces between EDGES
     -3.0: (0, 0, 0), -1.0: (0, 0, 0), -0.625: (0.5, 0, 0), -0.25: (1, 0, 0), 0.125: (1, 0.5, 0), 0.5: (1, 1, 0),
     0.875: (1, 1, 0.25), 2.0: (1, 1, 1), 8.0: (1, 1, 1),
 }  # fmt: skip
-
-
-def encoded(backend, dtype, columns, x):
-    """(rows, outputs): what the embedding layer makes of rows, seen by a dense layer that lets one output pass."""
-    outputs = sum(column.outputs for column in columns)
-    net = network(f"{len(columns)},{outputs}", backend, dtype, input_columns=columns)
-    net.set_parameters({"layer0.weight": np.eye(outputs), "layer0.bias": np.zeros(outputs)})
-    return net.predict(np.array(x, dtype))
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
@@ -306,24 +280,12 @@ def test_a_piece_has_a_gradient_between_its_edges_alone(backend, dtype):
     np.testing.assert_allclose(dx, [*np.stack([3 + pieces, 5 + pieces], 1), [5, 0]], rtol=1e-5)
 
 
-# ---- waves
-
-
-def waves_of(backend, dtype, columns, frequencies, x):
-    """(rows, outputs) of columns without tables, their waves of these frequencies."""
-    outputs = sum(column.outputs for column in columns)
-    net = network(f"{len(columns)},{outputs}", backend, dtype, input_columns=columns)
-    values = {"layer0.weight": frequencies, "layer1.weight": np.eye(outputs), "layer1.bias": np.zeros(outputs)}
-    net.set_parameters(values)
-    return net.predict(np.array(x, dtype))
-
-
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 @pytest.mark.parametrize("backend", BACKENDS)
 def test_sines_and_cosines_come_last_and_are_exact_at_quarters(backend, dtype):
     columns = [InputColumn("number", waves=2), InputColumn("gap", fill=0.5, edges=(0.0, 1.0), waves=1)]
     x = [[0.25, 0.25], [-0.5, np.nan], [3.0, 4.0]]
-    out = waves_of(backend, dtype, columns, [1.0, -2.0, 0.5], x)
+    out = encoded(backend, dtype, columns, x, [1.0, -2.0, 0.5])
     half = 0.5**0.5
     expected = [
         [0.25, 1, 0, 0, -1, 0.25, 0, 0.25, half, half],
@@ -342,7 +304,7 @@ def test_any_number_of_waves_is_good_to_a_few_units_in_the_last_place(waves, dty
     angles = 2 * np.pi * (frequencies * x - np.rint(frequencies * x))
     expected = np.concatenate([x, np.sin(angles), np.cos(angles)], 1)
     for backend in BACKENDS:
-        out = waves_of(backend, dtype, [InputColumn("number", waves=waves)], frequencies, x)
+        out = encoded(backend, dtype, [InputColumn("number", waves=waves)], x, frequencies)
         np.testing.assert_allclose(out, expected, atol=4 * np.finfo(dtype).eps)
 
 
@@ -352,7 +314,7 @@ def test_waves_of_huge_numbers_stay_within_their_bounds(backend, dtype):
     """Numbers of more turns than have a fraction, and more than the type holds."""
     huge = float(np.finfo(dtype).max)
     x = [[2.0**60], [huge], [-huge], [2.0**40 + 1], [1e5 + 0.1]]
-    out = waves_of(backend, dtype, [InputColumn("number", waves=3)], [1.0, 0.3, 1e9], x)[:, 1:]
+    out = encoded(backend, dtype, [InputColumn("number", waves=3)], x, [1.0, 0.3, 1e9])[:, 1:]
     assert np.isfinite(out).all() and np.abs(out).max() <= 1
     np.testing.assert_allclose(out[:, :3] ** 2 + out[:, 3:] ** 2, 1, rtol=1e-6)
     np.testing.assert_array_equal(out[:3], [[0, 0, 0, 1, 1, 1]] * 3)
@@ -360,16 +322,13 @@ def test_waves_of_huge_numbers_stay_within_their_bounds(backend, dtype):
 
 @pytest.mark.parametrize("backend", BACKENDS)
 def test_a_gap_teaches_the_frequencies_by_its_fill_and_has_no_gradient(backend):
-    columns = [InputColumn("gap", fill=0.5, waves=2)]
-    net = network("1,1:tanh", backend, input_columns=columns)
-    loss, gradients, dx = net.gradients(np.array([[np.nan]]), np.ones((1, 1)))
-    of_fill = net.gradients(np.array([[0.5]]), np.ones((1, 1)))
-    assert np.abs(gradients["layer0.weight"]).min() > 0 and not dx.any() and of_fill[2].all()
+    net = network("1,1:tanh", backend, input_columns=[InputColumn("gap", fill=0.5, waves=2)])
     weight = net.parameters()["layer1.weight"].copy()
     weight[0, 1] = 0  # the output that tells the gap
     net.set_parameters({"layer1.weight": weight})
-    told = [net.gradients(np.array([[x]]), np.ones((1, 1)))[1]["layer0.weight"] for x in (np.nan, 0.5)]
-    np.testing.assert_array_equal(*told)
+    of_gap, of_fill = (net.gradients(np.array([[x]]), np.ones((1, 1)))[1:] for x in (np.nan, 0.5))
+    assert np.abs(of_gap[0]["layer0.weight"]).min() > 0 and not of_gap[1].any() and of_fill[1].all()
+    np.testing.assert_array_equal(of_gap[0]["layer0.weight"], of_fill[0]["layer0.weight"])
 
 
 @pytest.mark.parametrize("backend", BACKENDS)
@@ -388,8 +347,6 @@ def test_weight_decay_acts_on_rows_that_no_row_of_the_batch_has_and_spares_frequ
 
 WAVES = (InputColumn("number", waves=12, deviation=2.0), InputColumn("gap", fill=0.25, waves=70), *COLUMNS[2:])
 TABLES = (InputColumn("embedding", 300, 4), *COLUMNS[3:])
-
-# ---- promises
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float64"])

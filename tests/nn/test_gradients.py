@@ -150,9 +150,6 @@ def test_every_loss_of_every_output_layer_has_the_gradient_of_its_value(loss, ac
     check_by_differences(network(f"{KINDS[kind]}:{activation}", backend, loss=loss), rows=5)
 
 
-# ---- random networks
-
-
 def random_spec(rng):
     """A small random network that fits."""
     names = [name for name in nn_aux.ACTIVATIONS if name not in ("softmax", "relu")]  # some would be dead

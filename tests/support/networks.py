@@ -184,6 +184,16 @@ def network(spec, backend="seq", dtype="float64", task="regression", **options):
     return Network(spec, task, backend=backend, dtype=dtype, **options)
 
 
+def encoded(backend, dtype, columns, x, frequencies=None):
+    """Return (rows, outputs): what the embedding layer makes of rows of columns without tables, their waves of these
+    frequencies; a dense layer lets one output pass."""
+    outputs, dense = sum(column.outputs for column in columns), "layer0" if frequencies is None else "layer1"
+    net = network(f"{len(columns)},{outputs}", backend, dtype, input_columns=columns)
+    net.set_parameters({} if frequencies is None else {"layer0.weight": frequencies})
+    net.set_parameters({f"{dense}.weight": np.eye(outputs), f"{dense}.bias": np.zeros(outputs)})
+    return net.predict(np.array(x, dtype))
+
+
 def members_with_and_without_an_encoding(backend: str = "auto"):
     """Return rows of plain numbers and two trained networks of members that read them scaled, or encoded: the first
     one's own inputs are encoded, the other's are not."""
