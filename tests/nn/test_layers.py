@@ -39,23 +39,21 @@ def test_omp_in_float32_agrees_with_seq_in_float32(spec):
     seq, omp = network(spec, "seq", "float32"), network(spec, "omp", "float32")
     apart = []
     for seed in range(20):
-        x, y = fill(seq, 4, seed)
-        fill(omp, 4, seed)
-        both = [net.gradients(x, y)[1] for net in (omp, seq)]
-        apart.append(relative_distance(*(flattened(grads) for grads in both)))
+        grads = [flattened(net.gradients(*fill(net, 4, seed))[1]) for net in (omp, seq)]
+        apart.append(relative_distance(*grads))
     assert np.median(apart) < 1e-5
 
 
 @pytest.mark.parametrize("dtype", ["float64", "float32"])
 @pytest.mark.parametrize("spec", [*STACKS, "3x32x32,conv16k3p1,maxpool2,conv32k3p1,maxpool2,100,10"])
 def test_omp_gives_the_same_bits_for_any_thread_count(spec, dtype):
-    results = []
+    results = set()
     for threads in (1, 2, 3, 8):
         net = network(spec, "omp", dtype, threads=threads)
         x, y = fill(net, 37)
         loss, grads, dx = net.gradients(x, y)
-        results.append((loss, bytes(dx), bytes(net.predict(x)), *map(bytes, grads.values())))
-    assert all(result == results[0] for result in results)
+        results.add((loss, bytes(dx), bytes(net.predict(x)), *map(bytes, grads.values())))
+    assert len(results) == 1
 
 
 @pytest.mark.parametrize("backend", BACKENDS)
@@ -66,8 +64,6 @@ def test_a_row_does_not_depend_on_the_batch_around_it(spec, backend):
     whole = net.predict(x)
     assert all(np.array_equal(net.predict(x[i : i + 1])[0], whole[i]) for i in (*range(9), 63, 199))
 
-
-# ---- examples worked by hand: Zhang, Lipton, Li, Smola, «Dive into Deep Learning», sections 7.2, 7.3 and 7.5
 
 IMAGE = np.arange(9.0).reshape(1, 1, 3, 3)
 KERNEL = {"layer0.weight": np.arange(4.0).reshape(1, 1, 2, 2), "layer0.bias": [0.0]}
@@ -117,9 +113,6 @@ def test_a_tie_in_max_pooling_goes_to_the_first_in_row_major_order(backend):
     assert dx[0, 0].tolist() == [[1, 0, 0, 2], [0, 0, 0, 0]]
 
 
-# ---- dropout
-
-
 def test_philox_gives_the_published_words():
     """Known answers of Random123 (kat_vectors, philox4x32 10)."""
     assert plain_layers.philox(0, (0, 0, 0, 0)) == [0x6627E8D5, 0xE169C58D, 0xBC57AC4C, 0x9B00DBD8]
@@ -135,23 +128,14 @@ def test_dropout_draws_the_masks_of_the_rule(spec, backend):
 
 
 @pytest.mark.parametrize("backend", BACKENDS)
-def test_dropout_is_the_identity_when_predicting(backend):
-    net = network("6x4x4,dropout0.5", backend)
-    x, _ = fill(net, 3)
-    assert np.array_equal(net.predict(x), x.reshape(3, -1))
-
-
-@pytest.mark.parametrize("backend", BACKENDS)
-def test_dropout_drops_its_share_and_differs_from_step_to_step(backend):
+def test_dropout_drops_its_share_differs_from_step_to_step_and_is_the_identity_when_predicting(backend):
     net = network("1000,dropout0.3", backend)
     x = np.ones((50, 1000))
+    assert np.array_equal(net.predict(x), x)
     kept = [net.engine.gradients(x, x, seed=1, step=step)[2] != 0 for step in (0, 1)]
     # 50,000 draws: the share's standard deviation is 0.002
     assert all(abs(k.mean() - 0.7) < 0.01 for k in kept)
     assert (kept[0] != kept[1]).any()
-
-
-# ---- shapes
 
 
 @pytest.mark.parametrize(
@@ -163,11 +147,6 @@ def test_dropout_drops_its_share_and_differs_from_step_to_step(backend):
 )  # fmt: skip
 def test_shapes_of_convolutions_and_pooling(spec, shape):
     assert parse(spec)[0].out_shape == shape
-
-
-def test_the_digit_network_has_26594_parameters():
-    layers = parse("1x28x28,conv4k2same,conv4k2same,maxpool4,128,10")
-    assert sum(layer.parameters for layer in layers) == 26594
 
 
 def test_a_kernel_larger_than_its_input_is_said_to_be():

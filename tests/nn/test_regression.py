@@ -11,15 +11,14 @@ import nn
 
 
 @pytest.fixture
-def two_targets(tmp_path, monkeypatch):
+def two_targets(folder):
     """Two inputs and two targets of very different size and unit."""
-    monkeypatch.chdir(tmp_path)
     lines = ["x,y,pascal,millimetre"]
     for i in range(400):
         x, y = math.sin(i), math.cos(7 * i)
         lines.append(f"{x:.6f},{y:.6f},{101_325 + 3_000 * x - 2_000 * y:.3f},{0.02 * x * y + 0.001:.7f}")
-    (tmp_path / "two.csv").write_text("\n".join(lines) + "\n")
-    return tmp_path / "two.csv"
+    (folder / "two.csv").write_text("\n".join(lines) + "\n")
+    return folder / "two.csv"
 
 
 FLAGS = ["--target", "pascal,millimetre", "--layers", "2,64,32,2", "--epochs", 100, "--weight_decay", 0, "-q"]
