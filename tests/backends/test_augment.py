@@ -22,12 +22,11 @@ def pictures(shape, rows, dtype):
 @pytest.mark.parametrize("dtype", ["bytes", "float32", "float64"])
 @pytest.mark.parametrize("augment", MOVING)
 @pytest.mark.parametrize("shape", SHAPES)
-@pytest.mark.parametrize("backend", ["seq", "omp"])
-def test_images_are_moved_as_the_rule_says(backend, shape, augment, dtype):
+def test_images_are_moved_as_the_rule_says(processor, shape, augment, dtype):
     rows, real = 70, "float64" if dtype == "float64" else "float32"
     x, y = pictures(shape, rows, dtype), (np.arange(rows) % 3).astype(np.int32)
     spec = f"{shape},conv4k1,3"
-    check_moves(lambda: nn.Network(spec, "multiclass", backend=backend, dtype=real), x, y, augment)
+    check_moves(lambda: nn.Network(spec, "multiclass", backend=processor, dtype=real), x, y, augment)
 
 
 @pytest.mark.parametrize(("rows", "batch"), [(200, 64), (2100, 2000)])

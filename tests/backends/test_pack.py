@@ -8,7 +8,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from support.epochs import settings
-from support.networks import BACKENDS, KINDS, fill, network
+from support.networks import KINDS, fill, network
 from support.pack_members import Members
 
 from nn.backends.cpu import CpuPack
@@ -38,10 +38,9 @@ def members_of(spec, backend, dtype="float32", weights=None, changes=None, **opt
 
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("make", [CpuPack, Turns])
-@pytest.mark.parametrize("backend", BACKENDS)
-def test_each_member_has_the_bits_of_the_network_alone(backend, make, kind):
+def test_each_member_has_the_bits_of_the_network_alone(processor, make, kind):
     weights = [None, *np.random.default_rng(1).integers(0, 3, (MEMBERS - 1, ROWS)).astype("float32")]
-    members = members_of(KINDS[kind], backend, weights=weights, threads=2)
+    members = members_of(KINDS[kind], processor, weights=weights, threads=2)
     pack = members.pack(make)
     members.check_forward(pack, members.check(pack, 2))
 
@@ -55,9 +54,8 @@ def test_bits_do_not_depend_on_threads(threads):
     members.check_forward(pack, members.check(pack, 2))
 
 
-@pytest.mark.parametrize("backend", BACKENDS)
-def test_an_engine_makes_a_pack_whose_members_begin_with_zeros_and_keep_parameters(backend):
-    members = members_of("4,5,2", backend, threads=1)
+def test_an_engine_makes_a_pack_whose_members_begin_with_zeros_and_keep_parameters(processor):
+    members = members_of("4,5,2", processor, threads=1)
     pack = members.engine.pack(3, ROWS)
     assert isinstance(pack, CpuPack) and pack.count == 3
     members.check_vectors(pack)

@@ -68,7 +68,6 @@ def threads_for(rows, spec, counts, **options):
     return [net.engine.threads_for(rows) for net in nets]
 
 
-@pytest.mark.parametrize("dtype", ["float32", "float64"])
 @pytest.mark.parametrize("optimizer", OPTIMIZERS)
 def test_omp_gives_the_same_bits_for_any_thread_count(dtype, optimizer):
     if not extension("omp")[1].nn_has_openmp():
@@ -140,7 +139,6 @@ def test_batches_after_a_pass_over_more_rows_have_the_bits_of_a_fresh_engine(res
     assert ends[0] == ends[1]
 
 
-@pytest.mark.parametrize("dtype", ["float32", "float64"])
 def test_moments_of_weights_without_gradients_do_not_become_subnormal(dtype):
     """As they decay: they would stay so for ever, and processors need a hundred times as long for such numbers."""
     tiny, rng = np.finfo(dtype).tiny, np.random.default_rng(6)
@@ -259,17 +257,16 @@ def test_a_schedule_goes_from_the_whole_learning_rate_to_its_end(schedule):
     assert shares == pytest.approx(SHARES[schedule], abs=1e-15)
 
 
-@pytest.mark.parametrize("backend", ["seq", "omp"])
-def test_the_same_seed_gives_the_same_model_file(backend, datasets, tmp_path):
+def test_the_same_seed_gives_the_same_model_file(processor, datasets, tmp_path):
     files = []
     for number in range(2):
         ds = nn.load(datasets / "CC.csv")
-        net = nn.Network("30,10,1", ds.task, seed=5, backend=backend, threads=number + 1)
+        net = nn.Network("30,10,1", ds.task, seed=5, backend=processor, threads=number + 1)
         nn.train(net, ds, epochs=2)
         net.export(tmp_path / f"{number}.bin")
         files.append((tmp_path / f"{number}.bin").read_bytes())
     assert files[0] == files[1]
-    other = nn.Network("30,10,1", "binary", seed=6, backend=backend)
+    other = nn.Network("30,10,1", "binary", seed=6, backend=processor)
     assert relative_distance(flattened(other.parameters()), flattened(net.parameters())) > 0.1
 
 
@@ -285,7 +282,6 @@ def test_a_model_predicts_the_same_on_both_backends(datasets, tmp_path):
 @pytest.mark.parametrize(
     "spec", ["30,60:sigmoid,10:tanh,1", "64,33,5", "3,1:sigmoid", "700,17,1", "600,2000,600,2:softplus"]
 )
-@pytest.mark.parametrize("dtype", ["float32", "float64"])
 def test_a_row_is_predicted_the_same_alone_and_among_many(spec, dtype):
     """Threads take blocks of rows as they come: which rows lie in one, and who computes it, must not show."""
     x = np.random.default_rng(7).normal(size=(301, int(spec.split(",")[0]))).astype(dtype)
@@ -392,12 +388,11 @@ def test_an_unknown_instruction_set_is_refused(tmp_path):
     assert "UsageError: NN_ISA=mmx" in done.stderr
 
 
-@pytest.mark.parametrize("backend", ["seq", "omp"])
-def test_a_second_training_begins_with_a_fresh_optimiser(backend):
+def test_a_second_training_begins_with_a_fresh_optimiser(processor):
     ds = binary_data(6, 200, 1)
-    once = nn.Network("6,4,1", "binary", backend=backend)
+    once = nn.Network("6,4,1", "binary", backend=processor)
     nn.train(once, ds, epochs=2)
-    again = nn.Network("6,4,1", "binary", backend=backend)
+    again = nn.Network("6,4,1", "binary", backend=processor)
     again.set_parameters(once.parameters())
     for net in (once, again):
         nn.train(net, ds, epochs=1)

@@ -1,7 +1,5 @@
 """Which kernel each layer takes: the names that `--verbose` prints."""
 
-import pytest
-
 from nn.backends.cpu import extension
 from nn.layers import InputColumn
 from nn.nn import Network
@@ -33,14 +31,12 @@ def test_small_products_are_read_in_place():
     assert routes("16,48,48,1", 8, backend="omp", threads=1)[1].startswith("product, in place, ")
 
 
-@pytest.mark.parametrize("dtype", ["float32", "float64"])
 def test_large_products_are_packed(dtype):
     names = routes("2048,1024,512,2", 512, backend="omp", threads=1, dtype=dtype)
     assert names[1] == "product, packed blocks"
 
 
-@pytest.mark.parametrize("backend", ["seq", "omp"])
-def test_an_embedding_layer_says_whether_it_learns(backend):
+def test_an_embedding_layer_says_whether_it_learns(processor):
     coded = [InputColumn("gap"), InputColumn("onehot", values=5)]
     learned = [*coded, InputColumn("embedding", values=20, width=3)]
     waves = InputColumn("number", waves=2)
@@ -48,10 +44,9 @@ def test_an_embedding_layer_says_whether_it_learns(backend):
         (coded, "columns"), (learned, "columns and tables"), ([*coded, waves], "columns and waves"),
         ([waves, *learned], "columns, waves and tables"),
     ):  # fmt: skip
-        assert routes("2,9,1", 32, backend=backend, threads=1, input_columns=columns)[0] == name
+        assert routes("2,9,1", 32, backend=processor, threads=1, input_columns=columns)[0] == name
 
 
-@pytest.mark.parametrize("dtype", ["float32", "float64"])
 def test_convolutions_name_their_algorithm(dtype):
     few, many = vector(dtype) // 2, 32
     found = routes(f"{many}x32x32,conv{many}k3p1,conv{many}k5,conv{few}k3,1", 32, backend="omp", threads=1, dtype=dtype)

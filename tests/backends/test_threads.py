@@ -11,7 +11,6 @@ import numpy as np
 import pytest
 from support.command_line import environment
 from support.effort import EFFORT
-from support.networks import BACKENDS
 from support.threads import check, check_beside_a_training, in_threads, two_classes
 
 import nn
@@ -40,11 +39,10 @@ def rows_for(net, seed: int = 0, most: int = 400) -> list[np.ndarray]:
 # ---------------------------------------------------------------- predictions beside predictions
 
 
-@pytest.mark.parametrize("backend", BACKENDS)
 @pytest.mark.parametrize("layers", LAYERS)
-def test_threads_predict_with_one_network_as_one_thread_does(layers, backend):
-    net = Network(layers, "regression", backend=backend, threads=3)
-    check(net.predict, rows_for(net, most=400 if backend == "omp" else 60))
+def test_threads_predict_with_one_network_as_one_thread_does(layers, processor):
+    net = Network(layers, "regression", backend=processor, threads=3)
+    check(net.predict, rows_for(net, most=400 if processor == "omp" else 60))
 
 
 @pytest.mark.parametrize("vary", [None, "hidden=20|30-10", "hidden=20|30-10,learning_rate=0.001..0.1"])
@@ -91,17 +89,15 @@ def test_threads_that_need_the_engine_first_share_one(monkeypatch):
 
 
 @pytest.mark.parametrize("settings", [{}, {"validation": 0.2, "patience": 2, "learning_rate": 0.05}])
-@pytest.mark.parametrize("backend", BACKENDS)
-def test_a_prediction_beside_a_training_sees_an_epochs_end_and_changes_nothing(backend, settings):
+def test_a_prediction_beside_a_training_sees_an_epochs_end_and_changes_nothing(processor, settings):
     def make():
-        return Network("12,60,60,1", "binary", backend=backend, threads=2, seed=3)
+        return Network("12,60,60,1", "binary", backend=processor, threads=2, seed=3)
 
-    check_beside_a_training(make, 2000 if backend == "omp" else 500, 4, epochs=6, **settings)
+    check_beside_a_training(make, 2000 if processor == "omp" else 500, 4, epochs=6, **settings)
 
 
-@pytest.mark.parametrize("backend", BACKENDS)
-def test_a_prediction_sees_all_parameters_that_are_set_or_none(backend):
-    net = Network("12,60,60,1", "binary", backend=backend, threads=2)
+def test_a_prediction_sees_all_parameters_that_are_set_or_none(processor):
+    net = Network("12,60,60,1", "binary", backend=processor, threads=2)
     x, values = two_classes(100).x, [net.parameters(), net.sibling(1).parameters()]
     whole, is_over = set(), threading.Event()
     for value in values:

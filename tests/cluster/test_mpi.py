@@ -85,16 +85,15 @@ def epochs(mpich, tmp_path_factory):
 
 @pytest.mark.parametrize("how", ["mirrored", "central"])
 @pytest.mark.parametrize("size", [2, 3])
-@pytest.mark.parametrize("backend", ["seq", "omp"])
 @pytest.mark.parametrize("name", NETWORKS)
-def test_ranks_compute_what_one_process_does(epochs, name, backend, size, how):
+def test_ranks_compute_what_one_process_does(epochs, name, processor, size, how):
     for dtype, tolerance in (("float64", 1e-12), ("float32", 1e-5)):
-        one, several = (f"{name} {backend} {dtype} {way} " for way in ("alone", how))
+        one, several = (f"{name} {processor} {dtype} {way} " for way in ("alone", how))
         gradient = epochs[1][one + "31 moment1"]
         assert np.linalg.norm(gradient) > 0
         assert relative_distance(epochs[size][several + "31 moment1"], gradient) < tolerance
         assert relative_distance(epochs[size][several + "31 loss"], epochs[1][one + "31 loss"]) < tolerance
-    one, several = (f"{name} {backend} float64 {way} 107 " for way in ("alone", how))
+    one, several = (f"{name} {processor} float64 {way} 107 " for way in ("alone", how))
     for what in ("parameters", "loss"):
         assert relative_distance(epochs[size][several + what], epochs[1][one + what]) < 1e-9
 

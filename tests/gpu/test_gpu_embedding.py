@@ -169,7 +169,6 @@ def test_records_of_any_layout_are_read(dtype, groups, gpu):
 # ---- the same bits
 
 
-@pytest.mark.parametrize("dtype", ["float32", "float64"])
 def test_pieces_have_the_bits_of_seq(dtype, gpu):
     """Values between, on and beyond the edges; a dense layer lets one output of a row pass."""
     columns = sum(PIECES, ())[:4]
@@ -184,7 +183,6 @@ def test_pieces_have_the_bits_of_seq(dtype, gpu):
     assert ((outs[0] > 0) & (outs[0] < 1)).sum() > 1000
 
 
-@pytest.mark.parametrize("dtype", ["float32", "float64"])
 def test_waves_are_good_to_a_few_units_in_the_last_place(dtype, gpu):
     rng, column = np.random.default_rng(3), InputColumn("number", waves=100)
     x = np.concatenate([rng.normal(0, 100, (500, 1)), [[1e30], [-1e30], [0]]]).astype(dtype)

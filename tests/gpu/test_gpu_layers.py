@@ -103,7 +103,6 @@ def test_every_loss_agrees_with_seq(spec, task, loss, labels, backend):
 
 
 @pytest.mark.parametrize("rows", [3, 200])  # one block of the small networks' kernel, and several
-@pytest.mark.parametrize("dtype", ["float64", "float32"])
 @pytest.mark.parametrize(("optimizer", "momentum"), [*((name, 0.0) for name in OPTIMIZERS), ("sgd", 0.9)])
 @pytest.mark.parametrize("spec", ["9,30,17:tanh,2", "2x6x6,conv4k2same:tanh,avgpool2,5:sigmoid,2"])
 def test_every_optimizer_steps_as_seq_does(spec, optimizer, momentum, dtype, rows, backend):

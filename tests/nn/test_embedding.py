@@ -170,14 +170,12 @@ def trained(engine, data, rows: int, batch: int, optimizer: str = "adam") -> np.
     return engine.get("parameters")
 
 
-@pytest.mark.parametrize("dtype", ["float32", "float64"])
-@pytest.mark.parametrize("backend", BACKENDS)
-def test_records_count_as_the_numbers_in_them(backend, dtype):
+def test_records_count_as_the_numbers_in_them(processor, dtype):
     rows = 301
     records, y = records_of(rows, dtype), targets(rows, dtype)
     ends = []
     for x in (records, numbers_of(records, dtype)):
-        engine = engine_of(backend, dtype)
+        engine = engine_of(processor, dtype)
         data, some = engine.load(x, y), np.arange(7, 250, 3)
         before = engine.predict(data), engine.predict(data, some), engine.loss(data, some)
         ends.append((*before, trained(engine, data, rows, 32), trained(engine, data, rows, 256)))
@@ -188,23 +186,21 @@ def test_records_count_as_the_numbers_in_them(backend, dtype):
 
 
 @pytest.mark.parametrize("counts", [(2, 0, 0, 0), (0, 1, 0, 0), (0, 0, 1, 0), (0, 0, 0, 3), (1, 2, 0, 1), (1, 0, 1, 1)])
-@pytest.mark.parametrize("backend", BACKENDS)
-def test_records_may_lack_any_of_their_fields(backend, counts):
+def test_records_may_lack_any_of_their_fields(processor, counts):
     records = np.zeros(40, record_type("float64", *counts))
     for name in records.dtype.names:
         records[name] = np.random.default_rng(2).integers(9, size=records[name].shape)
     columns = [InputColumn("number")] * counts[0] + [InputColumn("embedding", values=9, width=2)] * sum(counts[1:])
     outs = []
     for x in (records, numbers_of(records, "float64")):
-        engine = engine_of(backend, "float64", f"{len(columns)},5:tanh,2", columns)
+        engine = engine_of(processor, "float64", f"{len(columns)},5:tanh,2", columns)
         outs.append(engine.predict(engine.load(x)))
     np.testing.assert_array_equal(*outs)
     assert np.ptp(outs[0]) > 0
 
 
-@pytest.mark.parametrize("backend", BACKENDS)
-def test_rows_that_do_not_fit_are_refused(backend):
-    engine, records = engine_of(backend, "float32"), records_of(8, "float32")
+def test_rows_that_do_not_fit_are_refused(processor):
+    engine, records = engine_of(processor, "float32"), records_of(8, "float32")
     records["codes2"][5] = 300
     for x, message in (
         (records, "value 4: codes from .* to 300, expected 0 to 299"),
@@ -215,12 +211,11 @@ def test_rows_that_do_not_fit_are_refused(backend):
         with pytest.raises(ValueError, match=message):
             engine.load(x)
     with pytest.raises(ValueError, match="for a network without an embedding layer"):
-        engine_of(backend, "float32", columns=()).load(records)
+        engine_of(processor, "float32", columns=()).load(records)
 
 
-@pytest.mark.parametrize("backend", BACKENDS)
-def test_a_code_outside_its_column_reads_and_trains_nothing(backend):
-    net = network("2,1", backend, input_columns=[InputColumn("onehot", values=3), InputColumn("embedding", 3, 2)])
+def test_a_code_outside_its_column_reads_and_trains_nothing(processor):
+    net = network("2,1", processor, input_columns=[InputColumn("onehot", values=3), InputColumn("embedding", 3, 2)])
     x = np.array([[code, code] for code in (3, 1e12, -1, -1e12, np.inf, -np.inf, np.nan, 2.0**31, 2.0**63)])
     loss, grads, dx = net.gradients(x, np.ones((len(x), 1)))
     bias = net.parameters()["layer1.bias"][0]
@@ -235,17 +230,14 @@ SHARES = {  # x -> pieces between EDGES
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("dtype", ["float32", "float64"])
-@pytest.mark.parametrize("backend", BACKENDS)
-def test_pieces_have_their_shares_after_the_usual_outputs(backend, dtype):
+def test_pieces_have_their_shares_after_the_usual_outputs(processor, dtype):
     columns = [InputColumn("number", edges=EDGES), InputColumn("number"), InputColumn("gap", fill=0.875, edges=EDGES)]
-    out = encoded(backend, dtype, columns, [[x, 7, x] for x in SHARES] + [[0.125, 8, np.nan]])
+    out = encoded(processor, dtype, columns, [[x, 7, x] for x in SHARES] + [[0.125, 8, np.nan]])
     expected = [[x, *shares, 7, x, 0, *shares] for x, shares in SHARES.items()]
     expected.append([0.125, *SHARES[0.125], 8, 0.875, 1, *SHARES[0.875]])
     np.testing.assert_array_equal(out, expected)
 
 
-@pytest.mark.parametrize("dtype", ["float32", "float64"])
 def test_any_number_of_pieces_has_the_same_bits_on_omp_as_on_seq(dtype):
     x = np.random.default_rng(4).normal(size=(70, 1))
     for count in (1, 2, 3, 7, 8, 9, 15, 16, 17, 31, 33, 64):
@@ -258,19 +250,16 @@ def test_any_number_of_pieces_has_the_same_bits_on_omp_as_on_seq(dtype):
             np.testing.assert_array_equal(out, outs[0])
 
 
-@pytest.mark.parametrize("backend", BACKENDS)
-def test_edges_that_are_one_float32_make_a_step(backend):
+def test_edges_that_are_one_float32_make_a_step(processor):
     columns = [InputColumn("number", edges=(0.0, 1.0, 1 + 1e-12, 2.0))]
-    out = encoded(backend, "float32", columns, [[np.nextafter(np.float32(1), np.float32(0))], [1.0], [1.5]])
+    out = encoded(processor, "float32", columns, [[np.nextafter(np.float32(1), np.float32(0))], [1.0], [1.5]])
     np.testing.assert_array_equal(out[:, 2], [0, 1, 1])
     np.testing.assert_array_equal(out[:, 3], [0, 0, 0.5])
 
 
-@pytest.mark.parametrize("dtype", ["float32", "float64"])
-@pytest.mark.parametrize("backend", BACKENDS)
-def test_a_piece_has_a_gradient_between_its_edges_alone(backend, dtype):
+def test_a_piece_has_a_gradient_between_its_edges_alone(processor, dtype):
     columns = [InputColumn("number", edges=EDGES), InputColumn("gap", fill=0.875, edges=EDGES)]
-    net = network("2,1", backend, dtype, input_columns=columns)
+    net = network("2,1", processor, dtype, input_columns=columns)
     weights = np.array([[3, 0.75, 1.5, 3, 5, 9, 0.75, 1.5, 3]])  # by the widths: 1, 2, 2
     net.set_parameters({"layer0.weight": weights, "layer0.bias": np.zeros(1)})
     x = np.array([[x, x] for x in SHARES] + [[0.125, np.nan]], dtype)
@@ -280,12 +269,10 @@ def test_a_piece_has_a_gradient_between_its_edges_alone(backend, dtype):
     np.testing.assert_allclose(dx, [*np.stack([3 + pieces, 5 + pieces], 1), [5, 0]], rtol=1e-5)
 
 
-@pytest.mark.parametrize("dtype", ["float32", "float64"])
-@pytest.mark.parametrize("backend", BACKENDS)
-def test_sines_and_cosines_come_last_and_are_exact_at_quarters(backend, dtype):
+def test_sines_and_cosines_come_last_and_are_exact_at_quarters(processor, dtype):
     columns = [InputColumn("number", waves=2), InputColumn("gap", fill=0.5, edges=(0.0, 1.0), waves=1)]
     x = [[0.25, 0.25], [-0.5, np.nan], [3.0, 4.0]]
-    out = encoded(backend, dtype, columns, x, [1.0, -2.0, 0.5])
+    out = encoded(processor, dtype, columns, x, [1.0, -2.0, 0.5])
     half = 0.5**0.5
     expected = [
         [0.25, 1, 0, 0, -1, 0.25, 0, 0.25, half, half],
@@ -295,7 +282,6 @@ def test_sines_and_cosines_come_last_and_are_exact_at_quarters(backend, dtype):
     np.testing.assert_allclose(out, expected, atol=2 * np.finfo(dtype).eps)
 
 
-@pytest.mark.parametrize("dtype", ["float32", "float64"])
 @pytest.mark.parametrize("waves", [1, 2, 3, 7, 8, 9, 12, 15, 16, 17, 31, 33, 256])
 def test_any_number_of_waves_is_good_to_a_few_units_in_the_last_place(waves, dtype):
     """Of frequencies and numbers of few digits, whose products are exact."""
@@ -308,21 +294,18 @@ def test_any_number_of_waves_is_good_to_a_few_units_in_the_last_place(waves, dty
         np.testing.assert_allclose(out, expected, atol=4 * np.finfo(dtype).eps)
 
 
-@pytest.mark.parametrize("dtype", ["float32", "float64"])
-@pytest.mark.parametrize("backend", BACKENDS)
-def test_waves_of_huge_numbers_stay_within_their_bounds(backend, dtype):
+def test_waves_of_huge_numbers_stay_within_their_bounds(processor, dtype):
     """Numbers of more turns than have a fraction, and more than the type holds."""
     huge = float(np.finfo(dtype).max)
     x = [[2.0**60], [huge], [-huge], [2.0**40 + 1], [1e5 + 0.1]]
-    out = encoded(backend, dtype, [InputColumn("number", waves=3)], x, [1.0, 0.3, 1e9])[:, 1:]
+    out = encoded(processor, dtype, [InputColumn("number", waves=3)], x, [1.0, 0.3, 1e9])[:, 1:]
     assert np.isfinite(out).all() and np.abs(out).max() <= 1
     np.testing.assert_allclose(out[:, :3] ** 2 + out[:, 3:] ** 2, 1, rtol=1e-6)
     np.testing.assert_array_equal(out[:3], [[0, 0, 0, 1, 1, 1]] * 3)
 
 
-@pytest.mark.parametrize("backend", BACKENDS)
-def test_a_gap_teaches_the_frequencies_by_its_fill_and_has_no_gradient(backend):
-    net = network("1,1:tanh", backend, input_columns=[InputColumn("gap", fill=0.5, waves=2)])
+def test_a_gap_teaches_the_frequencies_by_its_fill_and_has_no_gradient(processor):
+    net = network("1,1:tanh", processor, input_columns=[InputColumn("gap", fill=0.5, waves=2)])
     weight = net.parameters()["layer1.weight"].copy()
     weight[0, 1] = 0  # the output that tells the gap
     net.set_parameters({"layer1.weight": weight})
@@ -331,10 +314,9 @@ def test_a_gap_teaches_the_frequencies_by_its_fill_and_has_no_gradient(backend):
     np.testing.assert_array_equal(of_gap[0]["layer0.weight"], of_fill[0]["layer0.weight"])
 
 
-@pytest.mark.parametrize("backend", BACKENDS)
-def test_weight_decay_acts_on_rows_that_no_row_of_the_batch_has_and_spares_frequencies(backend):
+def test_weight_decay_acts_on_rows_that_no_row_of_the_batch_has_and_spares_frequencies(processor):
     columns = [InputColumn("number", waves=40), InputColumn("embedding", values=4, width=2)]
-    net = network("2,1", backend, input_columns=columns)
+    net = network("2,1", processor, input_columns=columns)
     before = net.parameters()["layer0.weight"]
     data = net.engine.load(np.array([[0.0, 1.0]]), np.array([[5.0]]))  # at 0 no frequency has a gradient
     settings = EpochSettings("sgd", 1, [0.5] * 9, weight_decay=0.1)
@@ -349,7 +331,6 @@ WAVES = (InputColumn("number", waves=12, deviation=2.0), InputColumn("gap", fill
 TABLES = (InputColumn("embedding", 300, 4), *COLUMNS[3:])
 
 
-@pytest.mark.parametrize("dtype", ["float32", "float64"])
 @pytest.mark.parametrize("optimizer", OPTIMIZERS)
 @pytest.mark.parametrize("numbers", [COLUMNS[:2], WAVES[:2], WAVES[:1]], ids=["pieces", "waves", "only waves"])
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from support import plain_layers
 from support.distances import relative_distance
-from support.networks import BACKENDS, EVERY, KINDS, OUTPUT_ACTIVATIONS, check_against_numpy, fill, flattened, network
+from support.networks import EVERY, KINDS, OUTPUT_ACTIVATIONS, check_against_numpy, fill, flattened, network
 
 from nn import nn_aux
 from nn.layers import LAYER_KINDS, parse
@@ -85,10 +85,9 @@ def check_by_differences(net, rows=2):
     assert relative_distance(dx, central_differences(loss, x, ~np.broadcast_to(is_code, x.shape))) < 1e-6
 
 
-@pytest.mark.parametrize("backend", BACKENDS)
 @pytest.mark.parametrize("spec", CASES)
-def test_gradients_agree_with_central_differences(spec, backend):
-    check_by_differences(network(spec, backend))
+def test_gradients_agree_with_central_differences(spec, processor):
+    check_by_differences(network(spec, processor))
 
 
 @pytest.mark.parametrize("name", EVERY)
@@ -97,10 +96,9 @@ def test_every_layer_kind_activation_and_loss_has_the_gradient_of_its_value(name
         check_by_differences(network(spec, backend, **options))
 
 
-@pytest.mark.parametrize("backend", BACKENDS)
 @pytest.mark.parametrize("spec, task", [("6,5:tanh,4", "multiclass"), ("2x4x4,conv3k2:tanh,1", "binary")])
-def test_cross_entropies_have_the_gradient_of_their_value(spec, task, backend):
-    net = network(spec, backend, task=task)
+def test_cross_entropies_have_the_gradient_of_their_value(spec, task, processor):
+    net = network(spec, processor, task=task)
     check_by_differences(net, rows=3)
     x, labels = fill(net, 3)[0], np.array([0, 1, 1])
     one, other = (net.gradients(x, y)[1] for y in (labels, net.target_rows(labels)))
@@ -136,8 +134,7 @@ def random_spec(rng):
             return ",".join(items)
 
 
-@pytest.mark.parametrize("backend", BACKENDS)
 @pytest.mark.parametrize("seed", range(25))
-def test_random_networks_have_the_gradients_of_numpy(seed, backend):
+def test_random_networks_have_the_gradients_of_numpy(seed, processor):
     rng = np.random.default_rng(seed)
-    check_against_numpy(network(random_spec(rng), backend), int(rng.integers(1, 6)))
+    check_against_numpy(network(random_spec(rng), processor), int(rng.integers(1, 6)))
