@@ -235,8 +235,6 @@ def test_waves_have_the_gradients_of_seq_and_end_where_seq_ends(dtype, tolerance
     assert relative_distance(*ends) < 100 * tolerance and np.abs(ends[0] - start)[18:61].max() > 0
 
 
-# ---------------------------------------------------------------- several GPUs of one process
-
 SHARED_OUT = {
     "networks": {"networks": 5, "validation": 0.3, "monitor": "roc_auc", "refit": True, "class_weight": "balanced"},
     "folds": {"folds": 3, "validation": 0.3},

@@ -70,9 +70,6 @@ def test_a_layer_kind_without_kernels_is_named():
         Builder(layers, "mse", 4, PROCESSORS).build(Purpose("predict", 10))
 
 
-# ---- which kernel computes a layer
-
-
 class Library:
     """Takes over what cuBLAS and cuDNN may."""
 
@@ -129,9 +126,6 @@ def test_rows_of_the_next_batch_do_not_replace_those_that_a_layer_alone_still_re
     assert kernel.count("grid_barrier") == barriers
     loop = kernel.split("for (int64 done")[1]
     assert (kind == "train") == ("grid_barrier" not in loop.split("if (done + 1 < batches)")[1].split("gather<")[0])
-
-
-# ---- the embedding layer, and rows that are records
 
 
 def embedding_program(kind="train", rows=256, columns=COLUMNS, **options):

@@ -52,9 +52,6 @@ def test_stored_outputs_and_confusion_counts_are_reproduced(name, shared, tmp_pa
         assert {key: report[key] for key in ("tp", "fp", "fn", "tn")} == case["confusion"]
 
 
-# ---- an independent account of the original, one row and one number at a time
-
-
 class Glibc:
     """rand() of the GNU C library, from its published recurrence."""
 

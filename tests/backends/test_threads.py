@@ -36,9 +36,6 @@ def rows_for(net, seed: int = 0, most: int = 400) -> list[np.ndarray]:
     return [rng.normal(size=(1 + most * k // THREADS, *shape)).astype(net.dtype) for k in range(THREADS)]
 
 
-# ---------------------------------------------------------------- predictions beside predictions
-
-
 @pytest.mark.parametrize("layers", LAYERS)
 def test_threads_predict_with_one_network_as_one_thread_does(layers, processor):
     net = Network(layers, "regression", backend=processor, threads=3)
@@ -85,9 +82,6 @@ def test_threads_that_need_the_engine_first_share_one(monkeypatch):
     assert len(made) == 2  # of each network
 
 
-# ---------------------------------------------------------------- predictions beside what changes parameters
-
-
 @pytest.mark.parametrize("settings", [{}, {"validation": 0.2, "patience": 2, "learning_rate": 0.05}])
 def test_a_prediction_beside_a_training_sees_an_epochs_end_and_changes_nothing(processor, settings):
     def make():
@@ -121,9 +115,6 @@ def test_a_prediction_sees_all_parameters_that_are_set_or_none(processor):
         assert all(one.result() <= whole for one in watching)
 
 
-# ---------------------------------------------------------------- time
-
-
 @pytest.mark.timing
 @pytest.mark.parametrize(
     "layers, rows, times",
@@ -148,8 +139,6 @@ def test_eight_threads_take_little_longer_than_the_same_one_after_the_other(laye
         ratios.append(seconds(lambda: in_threads(predict, range(THREADS))) / one)
     assert min(ratios) < 1.1
 
-
-# ---------------------------------------------------------------- processes that are forked
 
 FORK = """
 import multiprocessing, os, signal, sys, threading, time
