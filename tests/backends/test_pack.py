@@ -54,11 +54,12 @@ def test_bits_do_not_depend_on_threads(threads):
     members.check_forward(pack, members.check(pack, 2))
 
 
-def test_an_engine_makes_a_pack_whose_members_begin_with_zeros_and_keep_parameters(processor):
+def test_an_engine_makes_a_pack_whose_members_begin_with_zeros_keep_parameters_and_refuse_jobs_of_others(processor):
     members = members_of("4,5,2", processor, threads=1)
     pack = members.engine.pack(3, ROWS)
     assert isinstance(pack, CpuPack) and pack.count == 3
     members.check_vectors(pack)
+    members.check_refusals(pack, ROWS)
 
 
 def test_members_take_turns_where_a_network_alone_gains_more_threads():
@@ -72,13 +73,11 @@ def test_members_take_turns_where_a_network_alone_gains_more_threads():
 def test_a_stopped_job_goes_on_where_it_was(make):
     members = members_of("4,5:tanh,2", "omp", threads=2)
     expected, pack, jobs = members.expected(1), members.pack(make), members.jobs()
-    for job in jobs:
-        job.progress.stop = 1
-    pack.epoch(jobs)
-    assert [job.progress.row for job in jobs] == [job.settings.batch for job in jobs]
-    for job in jobs:
-        job.progress.stop = 0
-    pack.epoch(jobs)
+    for stop in (1, 0):
+        for job in jobs:
+            job.progress.stop = stop
+        pack.epoch(jobs)
+        assert not stop or [job.progress.row for job in jobs] == [job.settings.batch for job in jobs]
     members.check_ends(pack, jobs, expected)
 
 
@@ -99,20 +98,12 @@ def test_an_epoch_runs_without_the_interpreters_lock():
 
 def test_memory_is_that_of_the_members_and_of_a_network_a_thread():
     net = Network("30,60,10,1", threads=2, backend="omp")
-    vector = net.parameter_count * 4
-    few, many = CpuPack(net.engine, 8), CpuPack(net.engine, 108)
-    per_member = (many.bytes() - few.bytes()) / 100
-    assert vector <= per_member < 1.3 * vector
+    vector, few, many = net.parameter_count * 4, CpuPack(net.engine, 8), CpuPack(net.engine, 108)
     before = few.bytes()
-    few.get(0, "moment1")
-    assert vector <= few.bytes() - before < 1.3 * vector
-    few.get(0, "moment1")
-    assert few.bytes() - before < 1.3 * vector
-
-
-def test_jobs_of_other_members_or_rows_are_refused():
-    members = members_of("4,5,2", "seq")
-    members.check_refusals(CpuPack(members.engine, 3), ROWS)
+    assert vector <= (many.bytes() - before) / 100 < 1.3 * vector
+    for _ in range(2):
+        few.get(0, "moment1")
+        assert vector <= few.bytes() - before < 1.3 * vector
 
 
 @pytest.mark.timing

@@ -22,18 +22,12 @@ def test_seq_takes_plain_loops():
     assert routes("1x8x8,conv4k3,maxpool2,10,1", 32, backend="seq") == ["plain loops"] * 5
 
 
-def test_a_single_output_is_narrow_and_a_wide_layer_a_product():
+def test_a_single_output_is_narrow_and_small_products_are_read_in_place_and_large_ones_packed(dtype):
     wide, narrow = routes("64,512,1", 64, backend="omp", threads=1)
     assert wide.startswith("product, ") and narrow == "narrow"
-
-
-def test_small_products_are_read_in_place():
     assert routes("16,48,48,1", 8, backend="omp", threads=1)[1].startswith("product, in place, ")
-
-
-def test_large_products_are_packed(dtype):
-    names = routes("2048,1024,512,2", 512, backend="omp", threads=1, dtype=dtype)
-    assert names[1] == "product, packed blocks"
+    large = routes("2048,1024,512,2", 512, backend="omp", threads=1, dtype=dtype)
+    assert large[1] == "product, packed blocks"
 
 
 def test_an_embedding_layer_says_whether_it_learns(processor):
