@@ -13,12 +13,9 @@ from nn.backends.member import Turns
 
 CC, ROWS = "30,60:relu,10:tanh,1", 2003
 HOW = [  # what members do otherwise than the others
-    {},
-    {"weight_decay": 0.1, "rates": [0.02] * 5 + [0.01] * 4},
-    {"weight_decay": 0.3},
-    {"seed": 2**32 - 1},
+    {}, {"weight_decay": 0.1, "rates": [0.02] * 5 + [0.01] * 4}, {"weight_decay": 0.3}, {"seed": 2**32 - 1},
     {"rates": list(np.linspace(0.02, 0, 9))},
-]
+]  # fmt: skip
 
 
 @pytest.fixture(autouse=True)
@@ -74,9 +71,8 @@ def test_classes_bytes_and_batches_of_other_sizes_train_side_by_side():
     rng = np.random.default_rng(0)
     x, y = rng.integers(0, 256, (ROWS, 20)).astype(np.uint8), rng.integers(0, 7, ROWS).astype(np.int32)
     how = [settings(seed=m, batch=batch) for m, batch in enumerate((12, 64, 9))]
-    members = Members(
-        net.engine, [net.engine.load(x, y)] * 3, how, [np.arange(150 + 7 * m) * 13 % ROWS for m in range(3)]
-    )
+    rows = [np.arange(150 + 7 * m) * 13 % ROWS for m in range(3)]
+    members = Members(net.engine, [net.engine.load(x, y)] * 3, how, rows)
     pack = members.pack()
     members.check_forward(pack, members.check(pack, 2))
 
@@ -98,8 +94,7 @@ def test_orders_are_those_of_the_processor(count):
         drawn = packs.Orders(jobs, np.array([count] * 5), False)
         found = drawn._drawn.get().reshape(5, count)
     assert bool(drawn.on_host) == (count == 100_000)
-    for job, order in zip(jobs, found, strict=True):
-        assert np.array_equal(order, job.order())
+    np.testing.assert_array_equal(found, [job.order() for job in jobs])
 
 
 def test_every_run_gives_the_same_bits():

@@ -213,15 +213,18 @@ def _mapped_files() -> str:
     return "".join(maps)
 
 
+def wait_for_checkpoint(launcher: subprocess.Popen, path: Path, before: bytes | None = None) -> None:
+    """Return when there is a checkpoint other than `before`, or the launcher has ended well."""
+    end = time.monotonic() + 3 * SECONDS
+    while launcher.poll() != 0 and (not path.exists() or path.read_bytes() == before):
+        assert launcher.poll() in (None, 0) and time.monotonic() < end, launcher.communicate(timeout=5)
+        time.sleep(0.01)
+
+
 @contextlib.contextmanager
 def running(mpi, size, *arguments):
     """`nn ARGUMENTS` as ranks that train, once the first checkpoint c.ck is there."""
     before = Path("c.ck").read_bytes() if Path("c.ck").exists() else None
     with mpi.started(size, sys.executable, "-m", "nn", *arguments) as launcher:
-        end = time.monotonic() + SECONDS
-        while not Path("c.ck").exists() or Path("c.ck").read_bytes() == before:
-            assert launcher.poll() in (None, 0) and time.monotonic() < end, launcher.communicate(timeout=5)
-            if launcher.poll() == 0:
-                break
-            time.sleep(0.01)
+        wait_for_checkpoint(launcher, Path("c.ck"), before)
         yield launcher

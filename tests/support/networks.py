@@ -240,6 +240,12 @@ def fill(net, rows, seed=7):
     return x, TARGETS[net.loss](rng.normal(size=(rows, net.outputs))).astype(net.dtype)
 
 
+def twins(spec, backends, dtype, rows, seed=7, **options):
+    """Return the networks of some backends with the same random parameters, and x and y of that many rows."""
+    nets = [network(spec, backend, dtype, **options) for backend in backends]
+    return nets, [fill(net, rows, seed) for net in nets][0]
+
+
 def flattened(named: dict) -> np.ndarray:
     """Return all values of named arrays as one vector."""
     return np.concatenate([values.ravel() for values in named.values()])
