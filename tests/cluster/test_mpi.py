@@ -10,28 +10,18 @@ import time
 
 import numpy as np
 import pytest
+from support import launches
 from support.command_line import position, succeed, write_two_classes
 from support.distances import relative_distance
-from support.launches import (
-    MIRRORED,
-    SECONDS,
-    SMALL,
-    STOPPED_UNTIL_DONE,
-    all_end,
-    find_mpi,
-    kill,
-    ours,
-    prepare_launch,
-    rank_process,
-    running,
-)
+from support.launches import MIRRORED, SECONDS, SMALL, STOPPED_UNTIL_DONE, all_end, find_mpi, kill, ours, rank_process
 
 import nn
+from nn.utils import default_threads
 
 
 @pytest.fixture
 def folder(folder, monkeypatch):
-    prepare_launch(folder, monkeypatch)
+    launches.prepare_launch(folder, monkeypatch)
     return folder
 
 
@@ -105,41 +95,33 @@ def test_mirrored_and_central_take_the_same_steps(epochs):
 
 
 def test_ranks_train_one_model_and_rank_0_tells(mpich, folder):
-    succeed(*SMALL, "--epochs", 4, "--dtype", "float64")
-    alone, config = succeed("--test", "--model", "m.bin", "--json").json, nn.Model.load("m.bin").network.config
-    several = [*MIRRORED[:-2], "--distribute", "central", "--epochs", 4, "--dtype", "float64", "--json"]
-    done = mpich.train(3, *several, "--history", "h.csv", "--checkpoint", "c.ck")
+    given = [*SMALL, "--epochs", 4, "--dtype", "float64", "--json"]
+    of_one, test = succeed(*given).json, ("--test", "--model", "m.bin", "--json")
+    alone, config = succeed(*test).json, nn.Network.load("m.bin").config
+    done = mpich.train(3, *given, "--distribute", "central", "--history", "h.csv", "--checkpoint", "c.ck")
     assert (done.returncode, done.stderr) == (0, "")
     result = json.loads(done.stdout)  # one object, of rank 0
     assert result["ranks"] == 3 and len(result["loss"]) == 4
+    assert result["val_loss"] == pytest.approx(of_one["val_loss"], rel=1e-9)  # of all held-out rows
+    assert result["loss"] == pytest.approx(of_one["loss"], rel=1e-9)
     assert len((folder / "h.csv").read_text().splitlines()) == 5
     assert position("c.ck")["epoch"] == 4
-    tested = succeed("--test", "--model", "m.bin", "--json").json
-    assert tested == pytest.approx(alone, rel=1e-6)
-    assert nn.Model.load("m.bin").network.config == config  # nothing of ranks
-
-
-def test_the_validation_loss_is_of_all_held_out_rows(mpich, folder):
-    given = [*SMALL[:-1], "--epochs", 2, "--dtype", "float64", "--json", "--quiet"]
-    alone = succeed(*given).json
-    done = mpich.train(3, *given, "--distribute", "mirrored")
-    several = json.loads(done.stdout)
-    assert several["val_loss"] == pytest.approx(alone["val_loss"], rel=1e-9)
-    assert several["loss"] == pytest.approx(alone["loss"], rel=1e-9)
+    assert succeed(*test).json == pytest.approx(alone, rel=1e-6)
+    assert nn.Network.load("m.bin").config == config  # nothing of ranks
 
 
 @pytest.mark.parametrize(
     "how, more", [("mirrored", []), ("central", ["--memory", "100M"]), ("mirrored", ["--refit"]), ("central", [])]
 )
 def test_weights_and_the_best_epoch_are_those_of_one_process(mpich, folder, how, more):
-    given = [*SMALL[:-1], "--epochs", 5, "--dtype", "float64", "--json", "--quiet", "--class_weight", "1,3"]
+    given = [*SMALL, "--epochs", 5, "--dtype", "float64", "--json", "--class_weight", "1,3"]
     given += ["--validation", 0.3, "--monitor", "brier", "--patience", 2, *more]
     alone = succeed(*given).json
     several = json.loads(mpich.train(3, *given, "--distribute", how).stdout)
-    assert several["rows"] == alone["rows"] and several["validation"] == alone["validation"]
-    assert several["best_epoch"] == alone["best_epoch"]
+    for name in ("rows", "validation", "best_epoch"):
+        assert several[name] == alone[name], name
     for name in ("loss", "val_loss", "val_metric"):
-        assert several[name] == pytest.approx(alone[name], rel=1e-9)
+        assert several[name] == pytest.approx(alone[name], rel=1e-9), name
 
 
 API = """
@@ -166,9 +148,8 @@ def test_a_python_program_trains_with_ranks_and_all_hold_the_same_network(mpich,
 def test_a_python_program_that_fails_on_one_rank_ends_on_all(mpich, folder, failing):
     """In an epoch the others wait for its gradients."""
     failing = f"if net.engine.rank_group.rank == 1: {failing}\nresult ="
-    program = API.replace("HOW", "'mirrored'").replace("result =", failing)
     began = time.monotonic()
-    done = mpich.run(3, program)
+    done = mpich.run(3, API.replace("HOW", "'mirrored'").replace("result =", failing))
     assert done.returncode == 1 and time.monotonic() - began < 30
     (line,) = ours(done.stderr)  # the launcher may put a piece of another rank's traceback behind it
     assert line.startswith("nn: rank 1 of 3: ZeroDivisionError: division by zero")
@@ -182,15 +163,12 @@ LONG = [*MIRRORED, "--epochs", 100_000, "--checkpoint", "c.ck", "--resume", "aut
     "signum, code", [(signal.SIGTERM, 75), (signal.SIGUSR1, 75), (signal.SIGINT, 130)], ids=lambda value: str(value)
 )
 def test_a_signal_to_one_rank_stops_all_with_the_state_saved(mpich, folder, signum, code):
-    with running(mpich, 3, *LONG) as launcher:
+    with launches.running(mpich, 3, *LONG) as launcher:
         os.kill(rank_process(launcher, mpich, 1), signum)
         out, err = launcher.communicate(timeout=SECONDS)
-    assert launcher.returncode == code
-    assert out == "" and err.splitlines() == [
-        f"nn: stopped by {signal.Signals(signum).name}: the state is saved in c.ck, "
-        "continue with --resume auto, m.bin was not written"
-    ]
-    assert position("c.ck")["step"] > 0
+    assert (launcher.returncode, out) == (code, "") and position("c.ck")["step"] > 0
+    told = "the state is saved in c.ck, continue with --resume auto, m.bin was not written"
+    assert err == f"nn: stopped by {signal.Signals(signum).name}: {told}\n"
 
 
 STOPPED = (
@@ -234,7 +212,7 @@ def test_ranks_that_are_stopped_after_every_batch_end_in_the_same_bytes(mpich, f
 
 
 def test_a_killed_rank_ends_all_and_the_checkpoint_stays(mpi, folder):
-    with running(mpi, 3, *LONG) as launcher:
+    with launches.running(mpi, 3, *LONG) as launcher:
         pids = [rank_process(launcher, mpi, rank) for rank in range(3)]
         kill(pids[1])
         began = time.monotonic()
@@ -243,7 +221,7 @@ def test_a_killed_rank_ends_all_and_the_checkpoint_stays(mpi, folder):
     assert launcher.returncode != 0 and ours(err) == []
     assert not (folder / "m.bin").exists()
     done = position("c.ck")["step"]
-    with running(mpi, 3, *LONG) as launcher:
+    with launches.running(mpi, 3, *LONG) as launcher:
         os.kill(rank_process(launcher, mpi, 0), signal.SIGTERM)
         launcher.communicate(timeout=SECONDS)
     assert launcher.returncode == 75 and position("c.ck")["step"] > done
@@ -292,23 +270,21 @@ def test_ranks_that_are_not_about_to_do_the_same_are_told_so(mpich, folder, comm
     began = time.monotonic()
     done = mpich.launch(3, "sh", "-c", choose + "exec " + command)
     assert time.monotonic() - began < 30
-    assert done.returncode == code, done.stderr
     (told,) = ours(done.stderr)
-    assert told.startswith(line)
+    assert done.returncode == code and told.startswith(line), done.stderr
 
 
 def test_more_ranks_than_rows_are_refused(mpich, folder):
     write_two_classes(folder / "two.csv", rows=4)
     done = mpich.train(3, *MIRRORED, "--holdout", 0.5)
-    assert done.returncode == 2
-    assert done.stderr == "nn: 3 ranks for 2 rows to train on: start at most 2, or give more data\n"
+    told = "nn: 3 ranks for 2 rows to train on: start at most 2, or give more data\n"
+    assert (done.returncode, done.stderr) == (2, told)
 
 
 def test_the_cores_are_shared_among_the_ranks_of_a_host(mpich, folder):
-    from nn.utils import default_threads
 
-    done = mpich.train(2, *MIRRORED[:-2], "--distribute", "mirrored", "--layers", "2,900,900,1", "--json",
-                    "--epochs", 1, "--batch_number", 200)  # fmt: skip
+    wide = "--layers", "2,900,900,1", "--json", "--epochs", 1, "--batch_number", 200
+    done = mpich.train(2, *MIRRORED, *wide)
     assert json.loads(done.stdout)["threads"] == max(1, default_threads() // 2)
 
 

@@ -25,9 +25,6 @@ SCRIPTS = [*BATCH_SCRIPTS, *sorted(TESTS.glob("*.sh"))]
 OVER = {"COMPLETED", "FAILED", "CANCELLED", "TIMEOUT", "NODE_FAIL", "OUT_OF_MEMORY"}
 
 
-# ---------------------------------------------------------------- the scripts as texts
-
-
 @pytest.mark.parametrize("script", SCRIPTS, ids=lambda path: path.name)
 def test_scripts_are_bash(script):
     subprocess.run(["bash", "-n", script], check=True)
@@ -48,9 +45,6 @@ def test_slurm_reads_every_directive(script):
     first = next(i for i, line in enumerate(lines) if line and not line.startswith("#"))
     assert any(line.startswith("#SBATCH") for line in lines[:first])
     assert not any(line.startswith("#SBATCH") for line in lines[first:])
-
-
-# ---------------------------------------------------------------- the cluster
 
 
 class Slurm:
@@ -228,9 +222,6 @@ def test_two_gpus_of_a_job_are_asked_for(flag, given, slurm):
     output = slurm.output(job)
     assert "GPUs 0,1\n" in output and f"nn: {flag}: {device.missing('')[:20]}" in output
     assert not list(slurm.project.glob(f"*{job}.bin"))
-
-
-# ---------------------------------------------------------------- several ranks
 
 
 SHARED = [*ONE, "--dataset", "datasets/CC.csv", "--distribute", "mirrored", "--quiet"]
