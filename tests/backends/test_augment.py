@@ -28,8 +28,7 @@ def test_images_are_moved_as_the_rule_says(processor, shape, augment, dtype):
 @pytest.mark.parametrize(("rows", "batch"), [(200, 64), (2100, 2000)])
 def test_moved_images_have_the_same_bits_for_any_thread_count(rows, batch):
     y = np.arange(rows, dtype=np.int32) % 3
-    ds = nn.Dataset(pictures("3x10x10", rows, "bytes"), y, "multiclass", ["a", "b", "c"])
-    ends = []
+    ds, ends = nn.Dataset(pictures("3x10x10", rows, "bytes"), y, "multiclass", ["a", "b", "c"]), []
     for backend, threads in (("omp", 1), ("omp", 2), ("omp", 5), ("seq", 1)):
         net = nn.Network("3x10x10,conv8k3,maxpool2,dropout0.2,3", "multiclass", backend=backend, threads=threads)
         nn.train(net, ds, epochs=2, batch_number=batch, augment="both")

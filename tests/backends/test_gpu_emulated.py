@@ -49,8 +49,7 @@ def prepared(dtype="float32", weighted=False, spec=SPEC, **changes) -> Members:
     net = network(spec, "seq", dtype)
     engine = CudaEngine("cuda", net.layers, net.loss, dtype)
     x, y = fill(net, ROWS)
-    x = x.reshape(ROWS, -1)
-    weights = np.random.default_rng(1).random((MEMBERS, ROWS)).astype(dtype)
+    x, weights = x.reshape(ROWS, -1), np.random.default_rng(1).random((MEMBERS, ROWS)).astype(dtype)
     data = [engine.load(x, y, weights[m] if weighted else None) for m in range(MEMBERS)]
     how = [settings(**{**own, **changes}) for own in HOW]
     return Members(engine, data, how, [*map(rows_of, range(MEMBERS))])
@@ -154,8 +153,7 @@ def test_the_gpu_draws_the_orders_of_the_processor(counts, gpu):
 
 def test_losses_of_rows_are_added_up_as_on_the_processor(gpu):
     losses = [np.full(3, -0.0), *(np.random.default_rng(n).exponential(size=n) for n in (1, 255, 256, 257, 1000))]
-    on_gpu = device.cupy().asarray(np.concatenate(losses))
-    counts = np.array([len(own) for own in losses])
+    on_gpu, counts = device.cupy().asarray(np.concatenate(losses)), np.array([len(own) for own in losses])
     control = np.zeros(len(losses), abi.CONTROL_TYPE)
     control["row_loss"], control["count"] = on_gpu.data.ptr + 8 * (np.cumsum(counts) - counts), counts
     sums = packs.summed_losses(device.cupy().asarray(control.view(np.uint8)), len(losses))
@@ -163,8 +161,7 @@ def test_losses_of_rows_are_added_up_as_on_the_processor(gpu):
 
 
 def test_the_emulation_notices_a_barrier_that_is_missing(gpu, monkeypatch):
-    expected = prepared(batch=10).alone(1, 2)
-    first = small.Plan._forward
+    expected, first = prepared(batch=10).alone(1, 2), small.Plan._forward
     monkeypatch.setattr(small.Plan, "_forward", lambda plan: first(plan).replace("\n__syncthreads();", "", 1))
     broken = prepared(batch=10).alone(1, 2)
     assert not np.array_equal(broken[0][0], expected[0][0])

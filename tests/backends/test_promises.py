@@ -125,8 +125,7 @@ def test_an_image_is_not_shared_by_threads_while_rows_are_fewer():
 @pytest.mark.parametrize("reserved", [1020, 800])
 def test_batches_after_a_pass_over_more_rows_have_the_bits_of_a_fresh_engine(reserved):
     """Blocks of a product of fewer rows may take more scratch than those of one of more rows: found by sanitizers."""
-    ds = regression_data(270, 1, 1020, seed=1)
-    ends = []
+    ds, ends = regression_data(270, 1, 1020, seed=1), []
     for rows in (reserved, 0):
         engine = nn.Network("270,128,1", "regression", backend="omp", threads=1).engine
         data = engine.load(ds.x, ds.y)
@@ -212,16 +211,6 @@ def test_the_same_seed_draws_the_same_numbers_on_every_machine():
     assert {what: hashlib.sha256(values.tobytes()).hexdigest() for what, values in drawn.items()} == DRAWN
 
 
-def test_normal_numbers_are_those_of_box_and_muller():
-    count, stream = 100_000, random.STREAM_WEIGHTS + 1
-    drawn = random.initial_weight("he", [(count, 2, 1)], 3, 1)  # of deviation 1
-    turns = random.uniform(count, 3, stream)  # of the same words
-    radius, angle = np.sqrt(-2 * np.log(1 - turns[::2])), 2 * np.pi * turns[1::2]
-    # the angle is rounded here, to 4.4e-16 at most, and the radius is at most 8.6
-    pairs = np.stack([radius * np.cos(angle), radius * np.sin(angle)], 1)
-    np.testing.assert_allclose(drawn.reshape(-1, 2), pairs, rtol=1e-15, atol=1e-14)
-
-
 VARIANCES = {  # of the weights that an initialiser draws, by fan_in and fan_out
     "he": lambda fan_in, fan_out: 2 / fan_in,
     "lecun": lambda fan_in, fan_out: 1 / fan_in,
@@ -232,8 +221,7 @@ VARIANCES = {  # of the weights that an initialiser draws, by fan_in and fan_out
 
 @pytest.mark.parametrize("init", INITIALIZERS)
 def test_initial_weights_have_the_variance_of_their_rule(init):
-    drawn = random.initial_weight(init, [(100_000, 50, 30)], 3, 1)
-    deviation = np.sqrt(VARIANCES[init](50, 30))
+    drawn, deviation = random.initial_weight(init, [(100_000, 50, 30)], 3, 1), np.sqrt(VARIANCES[init](50, 30))
     assert drawn.std() == pytest.approx(deviation, rel=0.01)  # 4.5 deviations of normal numbers'
     assert drawn.mean() == pytest.approx(0.5 if init == "uniform" else 0, abs=0.015 * deviation)  # 4.7
 

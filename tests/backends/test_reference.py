@@ -32,8 +32,7 @@ def in_original_order(parameters: dict) -> np.ndarray:
 @pytest.mark.parametrize("name", ["cc", "cc_norm", "iris", "iris_deep", "pima", "xor", "xor_b4"])
 def test_stored_outputs_and_confusion_counts_are_reproduced(name, shared, tmp_path):
     golden = shared / "golden"
-    case = json.loads((golden / f"{name}.json").read_text())
-    stored = np.load(golden / f"{name}.npz")
+    case, stored = json.loads((golden / f"{name}.json").read_text()), np.load(golden / f"{name}.npz")
     net, ds, result = train_reference(case, golden / case["dataset"])
 
     net.export(tmp_path / "model.m")
@@ -84,8 +83,7 @@ def dot(a, b):
 
 def original(rows, sizes, seed, epochs, batch, rate):
     """Losses and parameters (biases, weights) of the original program, in plain Python floats."""
-    rand = Glibc(seed)
-    pairs = list(itertools.pairwise(sizes))
+    rand, pairs = Glibc(seed), list(itertools.pairwise(sizes))
     biases = [[rand() / 2147483647 for _ in range(o)] for _, o in pairs]
     weights = [[[rand() / 2147483647 for _ in range(i)] for _ in range(o)] for i, o in pairs]
     order, losses, n = list(range(len(rows))), [], len(rows)

@@ -32,8 +32,7 @@ def test_a_single_output_is_narrow_and_small_products_are_read_in_place_and_larg
 
 def test_an_embedding_layer_says_whether_it_learns(processor):
     coded = [InputColumn("gap"), InputColumn("onehot", values=5)]
-    learned = [*coded, InputColumn("embedding", values=20, width=3)]
-    waves = InputColumn("number", waves=2)
+    learned, waves = [*coded, InputColumn("embedding", values=20, width=3)], InputColumn("number", waves=2)
     for columns, name in (
         (coded, "columns"), (learned, "columns and tables"), ([*coded, waves], "columns and waves"),
         ([waves, *learned], "columns, waves and tables"),

@@ -44,8 +44,7 @@ def test_threads_predict_with_one_network_as_one_thread_does(layers, processor):
 
 @pytest.mark.parametrize("vary", [None, "hidden=20|30-10", "hidden=20|30-10,learning_rate=0.001..0.1"])
 def test_threads_predict_and_test_with_a_network_of_several_as_one_thread_does(vary):
-    ds = two_classes(300)
-    net = Network("12,20,1", "binary", backend="omp", threads=2)
+    ds, net = two_classes(300), Network("12,20,1", "binary", backend="omp", threads=2)
     nn.train(net, ds, networks=4, epochs=2, vary=vary)
     check(net.predict, rows_for(net))
     check(net.deviation, rows_for(net))

@@ -137,8 +137,7 @@ try:
 except Exception as error:
     sys.exit(cluster.end(error.exit_code, str(error)))
 """
-    began = time.monotonic()
-    done = mpi.run(3, program)
+    began, done = time.monotonic(), mpi.run(3, program)
     assert done.returncode == 65 and time.monotonic() - began < 30
     assert ours(done.stderr) == [f"nn: {who}bad data"]
 
@@ -161,8 +160,7 @@ def test_a_rank_that_ends_while_others_go_on_is_an_error(mpich, rank):
 
 def test_a_rank_that_does_not_come_is_not_waited_for_longer_than_allowed(mpi):
     program = f"import os, sys\nif os.environ['{mpi.rank}'] == '1': sys.exit(0)\n" + JOIN
-    began = time.monotonic()
-    done = mpi.run(3, program, NN_RENDEZVOUS_SECONDS=1.5)
+    began, done = time.monotonic(), mpi.run(3, program, NN_RENDEZVOUS_SECONDS=1.5)
     assert done.returncode != 0  # 1, or what the launcher makes of the ranks that it ends
     assert time.monotonic() - began < 20
     assert ours(done.stderr)[0].startswith("nn: rank 0 of 3: MPI did not start within 1.5 s: a rank is missing")

@@ -64,8 +64,7 @@ sys.exit(cluster.end(0))
 @pytest.fixture(scope="module")
 def epochs(mpich, tmp_path_factory):
     """Gradients of a batch and parameters after an epoch, by 1, 2 and 3 ranks."""
-    folder = tmp_path_factory.mktemp("epochs")
-    found = {}
+    folder, found = tmp_path_factory.mktemp("epochs"), {}
     for size, ways in ((1, ["alone"]), (2, ["mirrored", "central"]), (3, ["mirrored", "central"])):
         done = mpich.launch(size, sys.executable, "-c", EPOCHS, repr(NETWORKS), folder / f"{size}.npz", *ways)
         assert done.returncode == 0, done.stderr
@@ -116,8 +115,7 @@ def test_ranks_train_one_model_and_rank_0_tells(mpich, folder):
 def test_weights_and_the_best_epoch_are_those_of_one_process(mpich, folder, how, more):
     given = [*SMALL, "--epochs", 5, "--dtype", "float64", "--json", "--class_weight", "1,3"]
     given += ["--validation", 0.3, "--monitor", "brier", "--patience", 2, *more]
-    alone = succeed(*given).json
-    several = json.loads(mpich.train(3, *given, "--distribute", how).stdout)
+    alone, several = succeed(*given).json, json.loads(mpich.train(3, *given, "--distribute", how).stdout)
     for name in ("rows", "validation", "best_epoch"):
         assert several[name] == alone[name], name
     for name in ("loss", "val_loss", "val_metric"):
@@ -147,8 +145,7 @@ def test_a_python_program_trains_with_ranks_and_all_hold_the_same_network(mpich,
 @pytest.mark.parametrize("failing", ["1 / 0", "net.engine.epoch = lambda *_: 1 / 0"], ids=["before", "epoch"])
 def test_a_python_program_that_fails_on_one_rank_ends_on_all(mpich, folder, failing):
     """In an epoch the others wait for its gradients."""
-    failing = f"if net.engine.rank_group.rank == 1: {failing}\nresult ="
-    began = time.monotonic()
+    failing, began = f"if net.engine.rank_group.rank == 1: {failing}\nresult =", time.monotonic()
     done = mpich.run(3, API.replace("HOW", "'mirrored'").replace("result =", failing))
     assert done.returncode == 1 and time.monotonic() - began < 30
     (line,) = ours(done.stderr)  # the launcher may put a piece of another rank's traceback behind it
@@ -267,8 +264,7 @@ def test_ranks_that_are_not_about_to_do_the_same_are_told_so(mpich, folder, comm
     succeed(*SMALL, "--epochs", 2, "--checkpoint", "c.ck")
     choose = 'D=two.csv N=two.csv R=c.ck; if [ "$PMI_RANK" = 1 ]; then D=other.csv N=none.csv R=none.ck; fi; '
     command = " ".join(map(str, [sys.executable, "-m nn", *MIRRORED, "--epochs 2", *command]))
-    began = time.monotonic()
-    done = mpich.launch(3, "sh", "-c", choose + "exec " + command)
+    began, done = time.monotonic(), mpich.launch(3, "sh", "-c", choose + "exec " + command)
     assert time.monotonic() - began < 30
     (told,) = ours(done.stderr)
     assert done.returncode == code and told.startswith(line), done.stderr

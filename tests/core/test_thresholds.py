@@ -182,8 +182,7 @@ def test_a_temperature_divides_the_logits(dtype):
 @pytest.fixture
 def two(folder):
     """Overlapping classes: 200 rows, a third of class 1."""
-    rng = np.random.default_rng(0)
-    truth = np.arange(200) % 3 == 0
+    rng, truth = np.random.default_rng(0), np.arange(200) % 3 == 0
     x = rng.normal(size=(200, 2)) + truth[:, None]
     lines = [f"{a:.6f},{b:.6f},{int(t)}" for (a, b), t in zip(x, truth, strict=True)]
     (folder / "two.csv").write_text("\n".join(["a,b,y", *lines]) + "\n")

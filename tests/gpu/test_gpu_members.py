@@ -48,8 +48,7 @@ def timeless(figures):
 @pytest.mark.parametrize("way", WAYS)
 def test_gpus_of_a_process_and_a_rank_for_each_train_the_networks_of_one(way, flags, gpus, tmp_path):
     command, model = [*flags, *WAYS[way], "--model", tmp_path / "m.bin"], tmp_path / "m.bin"
-    told = succeed(*command).json
-    expected = model.read_bytes()
+    told, expected = succeed(*command).json, model.read_bytes()
     assert timeless(succeed(*command, "--gpus", gpus).json) == timeless(told)
     assert model.read_bytes() == expected, "GPUs of a process"
     if gpus <= told["networks"] or "trials" in told:  # else there are more ranks than networks

@@ -41,8 +41,7 @@ def prepared(spec, count, dtype="float32", weighted=False, **changes) -> Members
 @pytest.mark.parametrize("members", [1, 3, 200])
 @pytest.mark.parametrize("batch", [10, 32])
 def test_each_of_many_members_has_the_bits_of_the_network_alone(batch, members):
-    several = prepared(CC, members, batch=batch)
-    some = sorted({m * (members - 1) // 7 for m in range(8)})
+    several, some = prepared(CC, members, batch=batch), sorted({m * (members - 1) // 7 for m in range(8)})
     pack = several.pack()
     several.check_forward(pack, several.check(pack, 2, several.expected(2, some)))
     assert isinstance(pack, CudaPack) and pack.describe() == f"{members} networks, each in a block of the GPU"
@@ -67,8 +66,7 @@ def test_bits_are_the_same_with_every_optimiser_and_weights_of_rows(changes, dty
 
 
 def test_classes_bytes_and_batches_of_other_sizes_train_side_by_side():
-    net = network("20,40:relu,7", "cuda", task="multiclass")
-    rng = np.random.default_rng(0)
+    net, rng = network("20,40:relu,7", "cuda", task="multiclass"), np.random.default_rng(0)
     x, y = rng.integers(0, 256, (ROWS, 20)).astype(np.uint8), rng.integers(0, 7, ROWS).astype(np.int32)
     how = [settings(seed=m, batch=batch) for m, batch in enumerate((12, 64, 9))]
     rows = [np.arange(150 + 7 * m) * 13 % ROWS for m in range(3)]

@@ -40,6 +40,14 @@ def data(shared):
     return part
 
 
+def trained(spec, backend, rows, record=0, **flags):
+    """(network, data set of random rows, what training told); record: as many batches."""
+    net = nn.Network(spec, "regression", backend=backend)
+    ds = nn.Dataset(*fill(net, rows), "regression")
+    net.engine.record(record)
+    return net, ds, nn.train(net, ds, scaling="none", **flags)
+
+
 def ends(ds, spec, backends, dtype, **flags):
     """The networks that each backend ends with."""
     nets = [nn.Network(spec, ds.task, backend=backend, dtype=dtype) for backend in backends]
@@ -102,11 +110,8 @@ def test_images_are_moved_as_on_the_processor(data, raw, backend):
 def test_every_run_gives_the_same_bits(spec, rows, backend):
     results = []
     for _ in range(2):
-        net = nn.Network(spec, "regression", backend=backend)
-        x, y = fill(net, 4 * rows + 3)
-        ds = nn.Dataset(x=x, y=y, task="regression")
-        result = nn.train(net, ds, epochs=2, batch_number=rows, scaling="none")
-        results.append((flat(net).tobytes(), result["loss"], result["val_loss"], net.predict(x).tobytes()))
+        net, ds, told = trained(spec, backend, 4 * rows + 3, epochs=2, batch_number=rows)
+        results.append((flat(net).tobytes(), told["loss"], told["val_loss"], net.predict(ds.x).tobytes()))
     assert results[0] == results[1]
 
 
@@ -122,14 +127,12 @@ def test_an_epoch_that_stops_goes_on_with_the_same_bits(spec, backend, monkeypat
 
 
 def test_whole_epochs_and_graphs_give_the_same_bits(gpu, monkeypatch):
-    results = []
+    results = set()
     for limit in (0, cuda.WHOLE_EPOCH_FLOPS):
         monkeypatch.setattr(cuda, "WHOLE_EPOCH_FLOPS", limit)
-        net = nn.Network("3x12x12,conv9k3p1,maxpool2,dropout0.2,40,3", "regression", backend="cuda")
-        x, y = fill(net, 100)
-        nn.train(net, nn.Dataset(x=x, y=y, task="regression"), epochs=2, batch_number=16, scaling="none")
-        results.append(flat(net).tobytes())
-    assert results[0] == results[1]
+        net, *_ = trained("3x12x12,conv9k3p1,maxpool2,dropout0.2,40,3", "cuda", 100, epochs=2, batch_number=16)
+        results.add(flat(net).tobytes())
+    assert len(results) == 1
 
 
 def test_a_streamed_data_set_gives_the_same_bits(backend, monkeypatch):
@@ -176,10 +179,7 @@ def test_a_gpu_that_is_not_there_is_named(gpu):
 
 
 def test_steps_are_recorded_layer_by_layer(backend):
-    net = nn.Network(IMAGES, "regression", backend=backend)
-    x, y = fill(net, 100)
-    net.engine.record(2)
-    nn.train(net, nn.Dataset(x=x, y=y, task="regression"), epochs=1, batch_number=32, scaling="none", holdout=0.0)
+    net, *_ = trained(IMAGES, backend, 100, record=2, epochs=1, batch_number=32, holdout=0.0)
     batches = net.engine.recorded()
     assert len(batches) == 2
     for steps in batches:

@@ -33,8 +33,7 @@ def test_the_embedding_layer_comes_first_and_the_first_item_counts_features():
 
 
 def test_tables_are_one_flat_weight_without_a_bias_and_without_tables_there_is_none():
-    shapes = parameter_shapes(parse("4,9,2", columns=COLUMNS))
-    tables = 70000 * 4 + 300 * 3 + 20 * 2
+    shapes, tables = parameter_shapes(parse("4,9,2", columns=COLUMNS)), 70000 * 4 + 300 * 3 + 20 * 2
     expected = {"layer0.weight": (tables,), "layer1.weight": (9, 37), "layer1.bias": (9,), "layer2.weight": (2, 9)}
     assert list(shapes.items()) == [*expected.items(), ("layer2.bias", (2,))]
     layers = parse("1,2", columns=[InputColumn("gap"), InputColumn("onehot", values=3)])
@@ -117,8 +116,7 @@ def test_a_record_has_its_fields_without_gaps_and_begins_at_a_number():
 
 def records_of(rows: int, dtype) -> np.ndarray:
     """Rows for COLUMNS; the third number of gaps is one, the code of 1 byte that is one-hot may have no place."""
-    rng = np.random.default_rng(3)
-    records = np.zeros(rows, record_type(dtype, 2, 1, 1, 2))
+    rng, records = np.random.default_rng(3), np.zeros(rows, record_type(dtype, 2, 1, 1, 2))
     records["numbers"] = rng.normal(size=(rows, 2))
     records["numbers"][rng.random(rows) < 0.3, 1] = np.nan
     records["codes4"] = rng.integers(70000, size=(rows, 1))

@@ -187,8 +187,7 @@ def flattened(named: dict) -> np.ndarray:
 def check_against_numpy(net, rows, **draw):
     """draw: seed and step of the masks of dropout, if there are any."""
     x, y = fill(net, rows)
-    tolerance = TOLERANCE[net.dtype]
-    outs = plain_layers.forward(net.layers, net.parameters(), x)
+    tolerance, outs = TOLERANCE[net.dtype], plain_layers.forward(net.layers, net.parameters(), x)
     assert relative_distance(net.predict(x), outs[-1]) < tolerance
     loss, vector, dx = net.engine.gradients(x.reshape(rows, -1), y, **draw)
     grads = by_name(net.layers, vector)

@@ -81,8 +81,7 @@ def unpadded(x, layer):
 
 
 def conv_forward(layer, x, w, b, mask):
-    image = padded(x, layer)
-    out = np.empty((len(x), *layer.out_shape))
+    image, out = padded(x, layer), np.empty((len(x), *layer.out_shape))
     for oy, ox, rows, columns in windows(layer):
         out[:, :, oy, ox] = np.einsum("ncij,fcij->nf", image[:, :, rows, columns], w) + b
     return out
@@ -273,8 +272,7 @@ def gradients(layers, parameters, x, y, masks=None, loss="mse"):
             at -= 1
             w = np.asarray(parameters[f"layer{at}.weight"], np.float64)
         dz = ACTIVATIONS[layer.activation][1](da, zs[index], outs[index + 1])
-        x_in = shaped(outs[index], layer.in_shape, layer.kind)
-        dz = shaped(dz, layer.out_shape, layer.kind)
+        x_in, dz = shaped(outs[index], layer.in_shape, layer.kind), shaped(dz, layer.out_shape, layer.kind)
         da, dw, db = KINDS[layer.kind][1](layer, dz, x_in, w, (masks or {}).get(index, 1))
         of = {f"layer{at}.weight": dw, f"layer{at}.bias": db}
         grads |= {name: values for name, values in of.items() if values is not None}
