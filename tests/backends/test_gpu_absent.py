@@ -129,10 +129,7 @@ def test_auto_goes_by_the_sizes_of_network_and_batch(monkeypatch):
     monkeypatch.setattr(backends.auto, "default_threads", lambda: 2)
     for spec, rows, chosen in ((SMALL, 10, "omp"), (SMALL, 1000, "cuda"), (LARGE, 32, "cuda")):
         assert backends.resolve("auto", parse(spec), rows) == chosen, (spec, rows)
-
-
-def test_auto_counts_the_pieces_of_numbers():
-    """They make the dense layer wider, and are computed themselves."""
+    # pieces of numbers make the dense layer wider, and are computed themselves
     pieces = parse("1,60,1", columns=[InputColumn("number", edges=(-1.0, 0.0, 0.5, 1.0))])
     times = [backends.auto.processor_microseconds(layers, 100, 1) for layers in (pieces, parse("4,60,1"))]
     assert times[0] - times[1] == pytest.approx(6 * 100 * 4 / 5e4)

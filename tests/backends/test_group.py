@@ -41,7 +41,7 @@ def test_members_take_every_row_of_every_batch_once(rows, batch, size):
     assert group.own_rows(order, batch, ALONE) is order
 
 
-def test_the_weight_of_a_batch_is_summed_over_members():
+def test_the_weight_of_a_batch_is_summed_over_members_and_divides_its_step():
     weights, order = np.arange(20.0), np.random.default_rng(0).permutation(20)
     expected = [weights[order[first : first + 8]].sum() for first in (0, 8, 16)]
     assert epoch.batch_weights(None, order, 8, ALONE) is None
@@ -49,9 +49,6 @@ def test_the_weight_of_a_batch_is_summed_over_members():
     for sums in on_threads(3, lambda rank: epoch.batch_weights(weights, order, 8, rank)):
         assert sums.tolist() == expected
     assert epoch.batch_weights(weights, order[:16], 8, ALONE).tolist() == expected[:2]
-
-
-def test_the_steps_of_weighted_batches_are_divided_by_their_weights():
     how = EpochSettings("sgd", 8, [0.5] * 9)
     table = epoch.update_table(how, epoch.Progress(), 20, np.float64, np.array([4.0, 0.0, 0.5]))
     assert table[:, UPDATE.index("inv_rows")].tolist() == [0.25, 0, 2]
@@ -60,10 +57,10 @@ def test_the_steps_of_weighted_batches_are_divided_by_their_weights():
     assert ones.tobytes() == epoch.update_table(how, epoch.Progress(), 20, np.float64).tobytes()
 
 
-def program(spec, distribute="mirrored", kind="train", rows=100, here=True):
+def program(spec, distribute="mirrored", kind="train", here=True):
     """(program, layers); here: the weights are updated by this member."""
     layers = parse(spec, "relu", "softmax" if spec is ALL_LAYERS else "linear")
-    purpose = Purpose(kind, rows, dropout=True, optimizer="ADAM", distribute=distribute, updates_weights=here)
+    purpose = Purpose(kind, 100, dropout=True, optimizer="ADAM", distribute=distribute, updates_weights=here)
     return Builder(layers, "ce" if spec is ALL_LAYERS else "mse", 4, PROCESSORS).build(purpose), layers
 
 
@@ -92,27 +89,17 @@ def test_a_bucket_is_sent_after_all_its_gradients(spec, bucket, monkeypatch):
     """Each address that is sent was written by ops of earlier phases only, by its layer's gradient op or their sum."""
     monkeypatch.setattr("nn.backends.cuda.builder.BUCKET_BYTES", bucket)
     built, _ = program(spec)
-    writes = [  # (phase, place in the vector of sums that an op of it fills)
-        (index, op.arguments[0].at)
-        for index, phase in enumerate(built.phases)
-        for op in phase
-        if op.step[0] == "backward" and op.gives_gradients
-    ]
+    ops = [(index, op) for index, phase in enumerate(built.phases) for op in phase if op.step[0] == "backward"]
+    writes = [(index, op.arguments[0].at) for index, op in ops if op.gives_gradients]  # places in the vector of sums
     sends, ends = positions(built, "communication")[:-1], np.cumsum([values for _, values in built.sent])
     for send, start, end in zip(sends, [0, *ends], ends, strict=False):
         written = [index for index, at in writes if start <= at < end]
         assert written and max(written) < send
+    if spec is GIANT and bucket == BUCKET_BYTES:  # the layer below still waits for its own: dz is worked out later
+        assert len(sends) == 3 and all(send < max(positions(built, "backward")) for send in sends[:2])
 
 
-def test_the_giant_sends_its_largest_gradients_while_the_layer_below_still_waits_for_its_own():
-    """The product with the weights, which gives dz of the layer below, comes after the gradients are sent."""
-    built, _ = program(GIANT, rows=1000)
-    sends, backward = positions(built, "communication"), positions(built, "backward")
-    assert len(built.sent) == 3
-    assert all(any(send < later for later in backward) for send in sends[:2])
-
-
-def test_central_reduces_steps_on_one_member_and_sends_the_parameters():
+def test_central_reduces_steps_on_one_member_and_sends_the_parameters_and_one_alone_sends_nothing():
     for here in (True, False):
         built, layers = program(GIANT, "central", here=here)
         assert [how for how, _ in built.sent] == ["reduce"] * 3 + ["broadcast"]
@@ -120,9 +107,6 @@ def test_central_reduces_steps_on_one_member_and_sends_the_parameters():
         updates = positions(built, "update")
         assert bool(updates) == here
         assert not updates or updates[0] < positions(built, "communication")[-2]
-
-
-def test_a_program_that_nobody_shares_is_as_before():
     built, _ = program(ALL_LAYERS, "")
     assert not built.sent and not positions(built, "communication") and "#define SHARED" not in phases_source(built)
     assert "#define SHARED" in phases_source(program(ALL_LAYERS)[0])

@@ -18,11 +18,8 @@ def vector(dtype):
     return width // {"float32": 4, "float64": 8}[dtype]
 
 
-def test_seq_takes_plain_loops():
+def test_a_single_output_is_narrow_small_products_are_read_in_place_large_ones_packed_and_seq_has_plain_loops(dtype):
     assert routes("1x8x8,conv4k3,maxpool2,10,1", 32, backend="seq") == ["plain loops"] * 5
-
-
-def test_a_single_output_is_narrow_and_small_products_are_read_in_place_and_large_ones_packed(dtype):
     wide, narrow = routes("64,512,1", 64, backend="omp", threads=1)
     assert wide.startswith("product, ") and narrow == "narrow"
     assert routes("16,48,48,1", 8, backend="omp", threads=1)[1].startswith("product, in place, ")
@@ -47,12 +44,11 @@ def test_convolutions_name_their_algorithm(dtype):
     assert (first, second, third) == ("winograd 4x4", "direct", "planes")
 
 
-def test_layers_that_go_by_rows_are_fused():
+def test_layers_that_go_by_rows_are_fused_and_a_small_network_trains_in_micro_batches():
     first, pool, *_, last = routes("3x32x32,conv16k3p1,maxpool2,10", 32, backend="omp", threads=1)
     assert first.endswith("; fused") and pool == "vector loops; fused" and not last.endswith("fused")
-
-
-def test_a_small_network_trains_in_micro_batches():
-    names = routes("30,16,1", 4096, backend="omp", threads=2)
-    assert all(name.endswith("micro-batches") for name in names)
-    assert not any(name.endswith("micro-batches") for name in routes("30,16,1", 32, backend="omp", threads=2))
+    table = [InputColumn("gap", fill=0.5, edges=(0.0, 1.0)), InputColumn("embedding", values=300, width=3)]
+    for spec, columns in (("30,16,1", ()), ("2,9:tanh,2", table)):
+        for rows in (32, 4096):
+            names = routes(spec, rows, backend="omp", threads=2, input_columns=columns)
+            assert {name.endswith("micro-batches") for name in names} == {rows == 4096}, (spec, rows)

@@ -207,17 +207,13 @@ def test_metrics_have_the_values_of_the_reports():
                 assert value == close(metrics.matthews_corrcoef(truth, scores.argmax(axis=1), sample_weight=weights))
 
 
-def test_metrics_know_which_way_is_better():
+def test_metrics_know_which_way_is_better_and_each_has_a_formula_for_each_of_its_tasks():
     better_when_lower = {name for name, known in METRICS.items() if not known.higher_is_better}
     assert better_when_lower == {"loss", "log_loss", "brier", "mse", "rmse", "mae", "persistence_rmse"}
     assert Monitor("loss").is_better(0.1, 0.2) and not Monitor("loss").is_better(0.2, 0.2)
     assert Monitor("f1").is_better(0.2, 0.1) and not Monitor("f1").is_better(float("nan"), 0.1)
-
-
-def test_each_metric_has_a_formula_for_each_of_its_tasks():
-    """And no formula is left over."""
     asked = {(of, name) for name, known in METRICS.items() for of in known.of.values()}
-    assert asked == {*_FORMULAS}
+    assert asked == {*_FORMULAS}, "and no formula is left over"
 
 
 def test_a_perfect_prediction_has_the_best_value():

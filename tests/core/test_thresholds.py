@@ -155,15 +155,11 @@ def test_the_temperature_has_the_least_log_loss_by_scipy(make, about, weighted):
     assert found == pytest.approx(about, rel=0.3) and loss(np.log(found)) < loss(0)
 
 
-def test_a_temperature_of_1_is_found_for_probabilities_that_are_right():
+def test_a_temperature_of_1_is_found_for_probabilities_that_are_right_and_the_ends_for_rows_all_right_or_all_wrong():
     truth, scores = two_classes(np.random.default_rng(2), rows=200_000, sharpness=1.0)
     assert best_temperature(truth, scores) == pytest.approx(1, abs=0.02)
-
-
-def test_rows_that_are_all_right_or_all_wrong_give_the_ends():
     truth, scores = np.array([0, 1]), np.array([[0.2], [0.9]])
-    assert best_temperature(truth, scores) == pytest.approx(1 / 64)
-    assert best_temperature(1 - truth, scores) == pytest.approx(64)
+    assert [best_temperature(y, scores) for y in (truth, 1 - truth)] == pytest.approx([1 / 64, 64])
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])

@@ -23,16 +23,13 @@ COLUMNS = (
 )
 
 
-def test_the_embedding_layer_comes_first_and_the_first_item_counts_features():
+def test_the_embedding_layer_comes_first_and_its_tables_are_one_flat_weight_without_a_bias():
     layers = parse("4,9:relu,2", columns=COLUMNS)
     first = layers[0]
     assert (first.kind, first.item, first.features, first.columns) == ("embedding", "", 4, COLUMNS)
     assert first.in_shape == (6, 1, 1) and first.out_shape == (3 + 20 + 4 + 3 + 5 + 2, 1, 1)
     assert layers[1].in_shape == first.out_shape and [layer.kind for layer in layers[1:]] == ["dense", "dense"]
     assert input_shape(layers) == 4 and to_spec(layers) == "4,9:relu,2:linear"
-
-
-def test_tables_are_one_flat_weight_without_a_bias_and_without_tables_there_is_none():
     shapes, tables = parameter_shapes(parse("4,9,2", columns=COLUMNS)), 70000 * 4 + 300 * 3 + 20 * 2
     expected = {"layer0.weight": (tables,), "layer1.weight": (9, 37), "layer1.bias": (9,), "layer2.weight": (2, 9)}
     assert list(shapes.items()) == [*expected.items(), ("layer2.bias", (2,))]
@@ -353,8 +350,3 @@ def test_omp_trains_to_the_same_bits_for_any_thread_count_and_as_seq(layers, bat
         for one, other in zip(ends["omp", threads], ends["omp", 1], strict=True):
             np.testing.assert_array_equal(one, other)
     assert relative_distance(ends["omp", 1][0], ends["seq", 1][0]) < {"float64": 1e-9, "float32": 1e-5}[dtype]
-
-
-def test_small_networks_on_records_train_in_micro_batches():
-    routes = engine_of("omp", "float32", "6,9:tanh,2", (*COLUMNS[:2], *COLUMNS[3:]), threads=2).routes(4000)
-    assert all(line.endswith("micro-batches") for line in routes)

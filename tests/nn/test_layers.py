@@ -10,15 +10,15 @@ from nn.layers import parse
 from nn.utils import NnError
 
 
-@pytest.mark.parametrize("spec", ALONE)
-def test_a_layer_alone_agrees_with_numpy(spec, processor, dtype):
-    check_against_numpy(network(spec, processor, dtype), rows=3)
-
-
-@pytest.mark.parametrize("rows", [1, 2, 33])
-@pytest.mark.parametrize("spec", STACKS)
-def test_a_stack_of_layers_agrees_with_numpy(spec, processor, rows):
-    check_against_numpy(network(spec, processor), rows)
+@pytest.mark.parametrize(
+    ("spec", "dtype", "rows"),
+    [
+        *[(spec, dtype, 3) for spec in ALONE for dtype in ("float64", "float32")],
+        *[(spec, "float64", rows) for spec in STACKS for rows in (1, 2, 33)],
+    ],
+)
+def test_a_layer_alone_and_a_stack_agree_with_numpy(spec, dtype, rows, processor):
+    check_against_numpy(network(spec, processor, dtype), rows)
 
 
 @pytest.mark.parametrize("name", EVERY)
