@@ -85,12 +85,9 @@ def test_ranks_compute_what_one_process_does(epochs, name, processor, size, how)
     one, several = (f"{name} {processor} float64 {way} 107 " for way in ("alone", how))
     for what in ("parameters", "loss"):
         assert relative_distance(epochs[size][several + what], epochs[1][one + what]) < 1e-9
-
-
-def test_mirrored_and_central_take_the_same_steps(epochs):
-    for key in epochs[2].files:
-        if " mirrored " in key and key.endswith(("parameters", "loss")):
-            assert relative_distance(epochs[2][key.replace("mirrored", "central")], epochs[2][key]) < 1e-6
+        for rows, dtype in ((31, "float64"), (31, "float32"), (107, "float32")):
+            key = f"{name} {processor} {dtype} {how} {rows} {what}"
+            assert relative_distance(epochs[size][key], epochs[size][key.replace(how, "central")]) < 1e-6
 
 
 def test_ranks_train_one_model_and_rank_0_tells(mpich, folder):
@@ -256,10 +253,11 @@ def test_two_ranks_give_the_same_bytes_by_any_mpi(folder, how):
         (["--dataset", "$N"], 66, "nn: rank 1 of 3: none.csv: no such file"),
         (["--resume", "$R"], 66, "nn: rank 1 of 3: none.ck: no such checkpoint"),
         (["--reference", "--layers", "2,4,1"], 2, "nn: --reference"),
+        (["--holdout", 0.997], 2, "nn: 3 ranks for 2 rows to train on: start at most 2, or give more data"),
     ],
-    ids=["seed", "data", "no data", "no checkpoint", "reference"],
+    ids=["seed", "data", "no data", "no checkpoint", "reference", "few rows"],
 )
-def test_ranks_that_are_not_about_to_do_the_same_are_told_so(mpich, folder, command, code, line):
+def test_ranks_that_are_not_about_to_do_the_same_or_too_many_are_told_so(mpich, folder, command, code, line):
     write_two_classes(folder / "other.csv", rows=302)
     succeed(*SMALL, "--epochs", 2, "--checkpoint", "c.ck")
     choose = 'D=two.csv N=two.csv R=c.ck; if [ "$PMI_RANK" = 1 ]; then D=other.csv N=none.csv R=none.ck; fi; '
@@ -270,23 +268,10 @@ def test_ranks_that_are_not_about_to_do_the_same_are_told_so(mpich, folder, comm
     assert done.returncode == code and told.startswith(line), done.stderr
 
 
-def test_more_ranks_than_rows_are_refused(mpich, folder):
-    write_two_classes(folder / "two.csv", rows=4)
-    done = mpich.train(3, *MIRRORED, "--holdout", 0.5)
-    told = "nn: 3 ranks for 2 rows to train on: start at most 2, or give more data\n"
-    assert (done.returncode, done.stderr) == (2, told)
-
-
-def test_the_cores_are_shared_among_the_ranks_of_a_host(mpich, folder):
-
-    wide = "--layers", "2,900,900,1", "--json", "--epochs", 1, "--batch_number", 200
-    done = mpich.train(2, *MIRRORED, *wide)
-    assert json.loads(done.stdout)["threads"] == max(1, default_threads() // 2)
-
-
-def test_the_profile_shows_the_messages(mpich, folder):
-    done = mpich.train(2, *MIRRORED, "--epochs", 20, "--profile", "--json", "--trace", "t.json")
-    profile = json.loads(done.stdout)["profile"]
-    assert profile["communication_ms"] > 0 and profile["update_ms"] > 0
+def test_the_cores_of_a_host_are_shared_among_its_ranks_and_the_profile_shows_the_messages(mpich, folder):
+    wide = "--layers", "2,900,900,1", "--json", "--epochs", 4, "--batch_number", 200
+    told = json.loads(mpich.train(2, *MIRRORED, *wide, "--profile", "--trace", "t.json").stdout)
+    assert told["threads"] == max(1, default_threads() // 2)
+    assert told["profile"]["communication_ms"] > 0 and told["profile"]["update_ms"] > 0
     names = {event["name"] for event in json.loads((folder / "t.json").read_text())["traceEvents"]}
     assert "communication" in names
