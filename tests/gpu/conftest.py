@@ -33,22 +33,13 @@ def backend(request, gpu):
     return request.param
 
 
-def _first(count: int, gpu) -> tuple[int, ...]:
-    there = gpu.cuda.runtime.getDeviceCount()
-    if there < count:
-        pytest.skip(f"{count} GPUs are needed, this machine has {there}")
-    return tuple(range(count))
-
-
 @pytest.fixture(params=[2, 4])
 def gpus(request, gpu):
     """The first 2, and the first 4 GPUs."""
-    return _first(request.param, gpu)
-
-
-@pytest.fixture
-def two_gpus(gpu):
-    return {"gpus": _first(2, gpu)}
+    there = gpu.cuda.runtime.getDeviceCount()
+    if there < request.param:
+        pytest.skip(f"{request.param} GPUs are needed, this machine has {there}")
+    return tuple(range(request.param))
 
 
 @pytest.fixture(params=["mirrored", "central"])

@@ -227,8 +227,8 @@ def test_rows_that_do_not_fit_the_columns_are_refused(gpu):
 
 
 @pytest.mark.parametrize("name", ["mixed", "few", "no table", "waves"])
-def test_two_gpus_have_the_gradients_of_one(name, two_gpus):
-    one, two = (network(name, "cuda", "float64", **options) for options in ({}, two_gpus))
+def test_several_gpus_have_the_gradients_of_one(name, gpus):
+    one, two = (network(name, "cuda", "float64", gpus=which) for which in ((), gpus))
     records, y = rows_of(name, "float64", 301)
     expected, found = (net.engine.gradients(reals(records, "float64"), y) for net in (one, two))
     assert found[0] == pytest.approx(expected[0], rel=1e-12)
@@ -237,13 +237,13 @@ def test_two_gpus_have_the_gradients_of_one(name, two_gpus):
 
 
 @pytest.mark.parametrize("name", ["mixed", "no table", "only waves"])
-def test_two_gpus_train_on_records_as_one_does(name, distribute, two_gpus, monkeypatch):
+def test_several_gpus_train_on_records_as_one_does(name, distribute, gpus, monkeypatch):
     monkeypatch.setattr("nn.backends.cuda.data.BLOCK_BYTES", 9_000)
     records, y = rows_of(name, "float64", 701)
     one = network(name, "cuda", "float64")
     expected, found = trained(one, records, y), []
     for room in (None, 1000):
-        two = network(name, "cuda", "float64", **two_gpus, distribute=distribute)
+        two = network(name, "cuda", "float64", gpus=gpus, distribute=distribute)
         end = trained(two, records, y, room=room)
         found.append((end.parameters, end.losses, two.engine.predict(end.data)))
     assert_near(found[0][0], expected.parameters, one.layers, 1e-9)

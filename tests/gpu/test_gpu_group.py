@@ -83,16 +83,13 @@ def test_every_run_gives_the_same_bits(spec, gpus, distribute, backend):
     assert len({bits(network(spec, gpus, distribute, backend, "float32"), 777, 64) for _ in range(2)}) == 1
 
 
-def test_an_epoch_that_stops_goes_on_with_the_same_bits(gpus, distribute, monkeypatch):
+def test_an_epoch_that_stops_and_data_that_are_streamed_have_the_same_bits(gpus, distribute, monkeypatch):
     monkeypatch.setattr(cuda, "FIRST_BATCHES", 3)
     nets = {pieces: network(DROPPING, gpus, distribute, dtype="float32") for pieces in (1, 2)}
     assert len({bits(net, 777, 64, pieces=pieces) for pieces, net in nets.items()}) == 1
-
-
-def test_a_streamed_data_set_gives_the_same_bits(gpus, monkeypatch):
     monkeypatch.setattr("nn.backends.cuda.data.BLOCK_BYTES", 20_000)
     for spec in (SMALL, DROPPING):
-        assert len({bits(network(spec, gpus), 1003, 32, room=room) for room in (None, 1000)}) == 1
+        assert len({bits(network(spec, gpus, distribute), 1003, 32, room=room) for room in (None, 1000)}) == 1, spec
 
 
 @pytest.mark.parametrize(("backend", "spec"), KINDS)
@@ -179,8 +176,8 @@ def test_a_member_that_fails_while_others_compute_ends_all(gpus, monkeypatch):
 def test_gpus_that_are_not_there_are_refused(gpu, datasets, tmp_path):
     result = run("--train", "--dataset", datasets / "CC.csv", "--model", tmp_path / "m.bin", "--gpus", "63")
     assert result.code == 2 and "this machine has" in result.err and result.err.count("\n") == 1
-    with pytest.raises(UsageError, match="GPU 0 is listed twice"):
-        _ = network(SMALL, (0, 0)).engine
+    with pytest.raises(UsageError, match="--gpus: no GPU 99, this machine has "):
+        cuda.CudaEngine("cuda", nn.Network(SMALL, "binary").layers, "bce", "float32", device=99)
 
 
 def test_a_group_says_what_it_is_and_what_its_members_do(gpus):

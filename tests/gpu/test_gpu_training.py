@@ -11,7 +11,6 @@ from support.networks import fill, flattened
 
 import nn
 from nn.backends.cuda import engine as cuda
-from nn.utils import UsageError
 
 CC = "30,60,10,1"
 DIGITS = "1x28x28,conv4k2same,conv4k2same,maxpool4,128,10"
@@ -171,11 +170,6 @@ def test_a_model_of_images_predicts_the_same_here(data, tmp_path, backend):
 
 def test_too_little_memory_is_one_line_with_a_remedy(backend, check_little_memory):
     check_little_memory(backend, 0)
-
-
-def test_a_gpu_that_is_not_there_is_named(gpu):
-    with pytest.raises(UsageError, match="--gpus: no GPU 99, this machine has "):
-        cuda.CudaEngine("cuda", nn.Network(CC, "binary").layers, "bce", "float32", device=99)
 
 
 def test_steps_are_recorded_layer_by_layer(backend):

@@ -46,6 +46,6 @@ def test_weights_of_rows_that_are_streamed_to_the_gpu(backend):
     assert resident[0].tobytes() == streamed[0].tobytes() and resident[1:] == streamed[1:]
 
 
-def test_several_gpus_divide_by_the_weight_of_the_whole_batch(distribute, two_gpus):
-    ours = after_epoch(network(SMALL, "cuda", **two_gpus, distribute=distribute), some_weights(), 60)
+def test_several_gpus_divide_by_the_weight_of_the_whole_batch(distribute, gpus):
+    ours = after_epoch(network(SMALL, "cuda", gpus=gpus, distribute=distribute), some_weights(), 60)
     check_as_seq(ours, after_epoch(network(SMALL, "seq"), some_weights(), 60))
