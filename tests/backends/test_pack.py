@@ -19,21 +19,18 @@ from nn.study.bench import select
 ROWS = 150
 MEMBERS = 5
 HOW = [  # what each member does otherwise than the others
-    {},
-    {"optimizer": "sgd", "momentum": 0.9},
-    {"optimizer": "sgd", "seed": 77},
-    {"weight_decay": 0.1, "rates": [0.02] * 5 + [0.01] * 4},
-    {"batch": 9, "seed": 3},
-]
+    {}, {"optimizer": "sgd", "momentum": 0.9}, {"optimizer": "sgd", "seed": 77},
+    {"weight_decay": 0.1, "rates": [0.02] * 5 + [0.01] * 4}, {"batch": 9, "seed": 3},
+]  # fmt: skip
 
 
-def members_of(spec, backend, dtype="float32", weights=None, changes=None, **options):
+def members_of(spec, backend, dtype="float32", weights=None, **options):
     """Return members, each with rows and settings of its own."""
     net = network(spec, backend, dtype, **options)
     x, y = fill(net, ROWS)
     data = [net.engine.load(x, y, own) for own in weights or [None] * MEMBERS]
     rows = [np.flatnonzero(np.arange(ROWS) % MEMBERS != member) for member in range(MEMBERS)]
-    return Members(net.engine, data, [settings(**own, **(changes or {})) for own in HOW], rows)
+    return Members(net.engine, data, [settings(**own) for own in HOW], rows)
 
 
 @pytest.mark.parametrize("kind", KINDS)

@@ -264,14 +264,6 @@ def test_srun_without_distribute_or_mpi_is_refused_with_the_fix(slurm):
     assert not (slurm.project / "plain.bin").exists()
 
 
-def test_ranks_of_srun_that_disagree_are_told_so(slurm, pmi):
-    interface, variables = pmi
-    command = " ".join(map(str, ["exec nn", *SHARED, "--model", "wrong.bin"]))
-    done, seconds = srun(slurm, interface, "sh", "-c", f"{command} --seed $SLURM_PROCID", **variables)
-    assert done.returncode == 2 and seconds < 30
-    assert ours(done.stderr) == ["nn: --seed: rank 1 has 1, rank 0 has 0; give all ranks the same flags"]
-
-
 def test_a_rank_of_srun_that_does_not_come_is_not_waited_for(slurm, mpich):
     command = " ".join(map(str, ["exec nn", *SHARED, "--model", "late.bin"]))
     late = f"[ $SLURM_PROCID = 0 ] || exec sleep 6; NN_RENDEZVOUS_SECONDS=2 {command}"

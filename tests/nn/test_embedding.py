@@ -16,11 +16,9 @@ from nn.utils import UsageError
 COLUMNS = (
     InputColumn("number", edges=(-0.75, 0.0, 0.5)),
     InputColumn("gap", fill=-0.5, edges=tuple(k / 10 for k in range(-10, 9))),
-    InputColumn("embedding", values=70000, width=4),
-    InputColumn("embedding", values=300, width=3),
-    InputColumn("onehot", values=5),
-    InputColumn("embedding", values=20, width=2),
-)
+    InputColumn("embedding", values=70000, width=4), InputColumn("embedding", values=300, width=3),
+    InputColumn("onehot", values=5), InputColumn("embedding", values=20, width=2),
+)  # fmt: skip
 
 
 def test_the_embedding_layer_comes_first_and_its_tables_are_one_flat_weight_without_a_bias():
@@ -236,13 +234,12 @@ def test_pieces_have_their_shares_after_the_usual_outputs(processor, dtype):
 def test_any_number_of_pieces_has_the_same_bits_on_omp_as_on_seq(dtype):
     x = np.random.default_rng(4).normal(size=(70, 1))
     for count in (1, 2, 3, 7, 8, 9, 15, 16, 17, 31, 33, 64):
-        edges = tuple(np.sort(np.random.default_rng(count).normal(size=count + 1)).tolist())
-        outs = [encoded(backend, dtype, [InputColumn("number", edges=edges)], x) for backend in BACKENDS]
-        low, high = np.array(edges[:-1]), np.array(edges[1:])
-        expected = np.concatenate([x, np.clip((x - low) / (high - low), 0, 1)], 1)
-        np.testing.assert_allclose(outs[0], expected, atol={"float32": 1e-4, "float64": 1e-12}[dtype])
-        for out in outs[1:]:
-            np.testing.assert_array_equal(out, outs[0])
+        edges = np.sort(np.random.default_rng(count).normal(size=count + 1))
+        columns = [InputColumn("number", edges=tuple(edges.tolist()))]
+        seq, omp = (encoded(backend, dtype, columns, x) for backend in BACKENDS)
+        expected = np.concatenate([x, np.clip((x - edges[:-1]) / np.diff(edges), 0, 1)], 1)
+        np.testing.assert_allclose(seq, expected, atol={"float32": 1e-4, "float64": 1e-12}[dtype])
+        np.testing.assert_array_equal(omp, seq)
 
 
 def test_edges_that_are_one_float32_make_a_step(processor):
@@ -339,14 +336,14 @@ def test_omp_trains_to_the_same_bits_for_any_thread_count_and_as_seq(layers, bat
     x = records_of(rows, dtype)
     x["codes4"] %= 300
     x = x if len(numbers) > 1 else x["numbers"][:, :1]
-    ends = {}
+    ends = []
     for backend, threads in (("omp", 1), ("omp", 2), ("omp", 3), ("omp", 8), ("seq", 1)):
         engine = engine_of(backend, dtype, f"{len(columns)},{layers}", columns, threads)
         assert batch != 200 or backend == "seq" or engine.threads_for(batch) == threads
         data, start = engine.load(np.ascontiguousarray(x), targets(rows, dtype)), engine.get("parameters")
-        ends[backend, threads] = trained(engine, data, rows, batch, optimizer), engine.predict(data)
-    assert len(numbers) > 1 or (ends["seq", 1][0][:12] != start[:12]).all()  # frequencies are learned
-    for threads in (2, 3, 8):
-        for one, other in zip(ends["omp", threads], ends["omp", 1], strict=True):
-            np.testing.assert_array_equal(one, other)
-    assert relative_distance(ends["omp", 1][0], ends["seq", 1][0]) < {"float64": 1e-9, "float32": 1e-5}[dtype]
+        ends.append((trained(engine, data, rows, batch, optimizer), engine.predict(data)))
+    *by_omp, by_seq = ends
+    assert len(numbers) > 1 or (by_seq[0][:12] != start[:12]).all()  # frequencies are learned
+    for one in by_omp[1:]:
+        np.testing.assert_equal(one, by_omp[0])
+    assert relative_distance(by_omp[0][0], by_seq[0]) < {"float64": 1e-9, "float32": 1e-5}[dtype]
