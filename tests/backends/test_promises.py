@@ -21,17 +21,12 @@ SMALL = ["30,60,10,1", "7,19:tanh,3:softplus,2", "5,1", "9,257:lrelu,129:sigmoid
 WIDE = "50,700,301,3"  # wide enough that 8 threads all have work
 
 
-def regression_data(inputs, outputs, rows, seed):
+def regression_data(shape, outputs, rows, seed=1):
     rng = np.random.default_rng(seed)
-    x = rng.normal(size=(rows, inputs)).astype(np.float32)
-    y = np.tanh(x @ rng.normal(size=(inputs, outputs))) + 0.1 * rng.normal(size=(rows, outputs))
+    x = rng.normal(size=(rows, *np.atleast_1d(shape))).astype(np.float32)
+    y = np.tanh(x.reshape(rows, -1) @ rng.normal(size=(np.prod(shape), outputs)))
+    y += 0.1 * rng.normal(size=(rows, outputs))
     return nn.Dataset(x=x, y=y.astype(np.float32), task="regression")
-
-
-def normal_data(shape, outputs, rows):
-    rng = np.random.default_rng(2)
-    x, y = rng.normal(size=(rows, *shape)), rng.normal(size=(rows, outputs))
-    return nn.Dataset(x=x.astype(np.float32), y=y.astype(np.float32), task="regression")
 
 
 def binary_data(inputs, rows, seed):
@@ -92,7 +87,7 @@ def test_a_large_batch_of_a_small_network_has_the_same_bits_for_any_thread_count
 @pytest.mark.parametrize(("spec", "outputs"), [("330,240:tanh,270,1", 1), ("270,260:softplus,250:sigmoid,33", 33)])
 def test_large_products_have_the_same_bits_for_any_thread_count(spec, outputs, optimizer, batch):
     """Those of the matrix unit, where there is one: of all three passes, with steps in the product and without."""
-    ds = normal_data((int(spec.split(",")[0]),), outputs, 1300)
+    ds = regression_data(int(spec.split(",")[0]), outputs, 1300)
     how = {"epochs": 1, "batch_number": batch, "optimizer": optimizer, "learning_rate": 1e-3}
     end = with_the_same_bits(spec, ds, (1, 2, 5), **how)
     assert relative_distance(end, parameters(spec, ds, "seq", **how)) < 1e-5
@@ -103,14 +98,14 @@ def test_large_products_have_the_same_bits_for_any_thread_count(spec, outputs, o
     ("spec", "shape", "outputs", "used"),
     [
         ("1x28x28,conv4k2same,conv4k2same,maxpool4,128,10", (1, 28, 28), 10, [1, 2, 3, 4]),
-        ("200,200,200,1", (200,), 1, [1, 1, 1, 4]),
-        ("400,400,400,1", (400,), 1, [1, 2, 3, 4]),
+        ("200,200,200,1", 200, 1, [1, 1, 1, 4]),
+        ("400,400,400,1", 400, 1, [1, 2, 3, 4]),
     ],
 )
 def test_small_batches_have_the_same_bits_for_any_thread_count(spec, shape, outputs, used, optimizer):
     """Layers are then parted by columns, if they are wide, or not counted as work for another thread."""
     assert threads_for(32, spec, (1, 2, 3, 4)) == used
-    ds = normal_data(shape, outputs, 190)
+    ds = regression_data(shape, outputs, 190)
     with_the_same_bits(spec, ds, (1, 2, 3, 4), epochs=2, batch_number=32, optimizer=optimizer)
 
 

@@ -190,24 +190,19 @@ def train(*flags):
 
 
 @pytest.mark.parametrize("rule", ["f1", "fbeta=2", "precision=0.6", "recall=0.9", "cost=1:3"])
-def test_the_threshold_of_a_rule_is_kept_and_used(two, rule):
-    done = train("--threshold", rule, "--holdout", 0)
+@pytest.mark.parametrize("holdout", [0, 0.5])
+def test_the_threshold_of_a_rule_is_chosen_by_training_rows_kept_and_used(two, rule, holdout):
+    """The held-out rows are for the test."""
+    done = train("--threshold", rule, "--holdout", holdout)
     assert done.code == 0 and f"--threshold {rule}: chosen on the training rows" in done.err
     net, ds = nn.Network.load("m.bin"), nn.load("two.csv")
-    best = best_threshold(rule, ds.y, net.predict(ds.x)[:, 0])
+    rows = nn.ds.split_rows(ds, holdout, 0, 0).training
+    best = best_threshold(rule, ds.y[rows], net.predict(ds.x[rows])[:, 0])
     assert net.threshold == done.json["threshold"] == best and net.config["threshold"] == rule
     assert succeed("--test", "--model", "m.bin", "--dataset", "two.csv", "--json").json["threshold"] == best
     predicted = [line.split(",")[1] for line in succeed("--predict", "--model", "m.bin", "--dataset", "two.csv", "-q")
                  .out.splitlines()[1:]]  # fmt: skip
     assert predicted.count("1") == (net.predict(ds.x).astype(np.float64) >= best).sum()
-
-
-def test_only_training_rows_choose_the_threshold(two):
-    """The held-out rows are for the test."""
-    assert train("--threshold", "f1", "--holdout", 0.5).code == 0
-    net, ds = nn.Network.load("m.bin"), nn.load("two.csv")
-    rows = nn.ds.split_rows(ds, 0.5, 0, 0).training
-    assert net.threshold == best_threshold("f1", ds.y[rows], net.predict(ds.x[rows])[:, 0])
 
 
 def test_what_is_usual_leaves_the_model_as_it_was_and_a_rule_changes_nothing_but_the_threshold(two):
@@ -257,8 +252,8 @@ def test_a_rule_is_for_two_classes(folder, write):
 
 def test_a_precision_out_of_reach_ends_the_training_with_the_best(two):
     """Every row is there twice, once of each class."""
-    rows = [line.rpartition(",")[0] for line in (two / "two.csv").read_text().splitlines()[1:]]
-    (two / "two.csv").write_text("\n".join(["a,b,y", *(f"{row},{label}" for row in rows for label in (0, 1))]) + "\n")
+    rows = (f"{number},{number**2},{label}\n" for number in range(100) for label in (0, 1))
+    (two / "two.csv").write_text("a,b,y\n" + "".join(rows))
     result = train("--threshold", "precision=0.9", "--holdout", 0)
     assert result.code == 2 and "no cut-off reaches it, the best has precision 0.5; ask" in result.err
 
@@ -304,12 +299,11 @@ def test_calibration_of_several_classes_keeps_the_classes(folder):
 
 def test_the_text_format_has_the_temperature_in_its_last_layer(two):
     """Within the rounding of float32."""
-    net = nn.Network("2,4:sigmoid,1", "binary")
-    nn.train(net, nn.load("two.csv"), epochs=2)
+    net, ds = nn.Network("2,4:sigmoid,1", "binary"), nn.load("two.csv")
+    nn.train(net, ds, epochs=2)
     net.describe(temperature=2.5)
     net.export("c.m")
-    x = nn.load("two.csv").x
-    assert nn.Network.load("c.m").predict(x) == pytest.approx(net.predict(x), abs=1e-5)
+    assert nn.Network.load("c.m").predict(ds.x) == pytest.approx(net.predict(ds.x), abs=1e-5)
 
 
 @pytest.mark.parametrize("value", [0, -1, "2", None, float("nan")])
