@@ -56,12 +56,8 @@ def test_a_multiclass_report_worked_by_hand(warnings_of):
     assert warnings_of() == [
         "set to 0 (denominator 0): precision of c (never predicted); recall of c (not in the data); f1 of c (neither)"
     ]
-
-
-def test_many_absent_classes_are_counted_not_listed(warnings_of):
-    multiclass_report(np.zeros(2, int), np.eye(100)[[0, 0]])
-    (line,) = warnings_of()
-    assert line.endswith("f1 of 1, 2, 3, 4, 5, 6, 7, 8, 9, 10 and 89 more (neither)")
+    multiclass_report(np.zeros(2, int), np.eye(100)[[0, 0]])  # many absent classes are counted, not listed
+    assert warnings_of()[1].endswith("f1 of 1, 2, 3, 4, 5, 6, 7, 8, 9, 10 and 89 more (neither)")
 
 
 def test_the_first_of_equal_scores_wins_and_a_score_equal_to_the_threshold_is_class_1():
