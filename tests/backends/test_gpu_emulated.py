@@ -38,10 +38,6 @@ def gpu(monkeypatch):
         yield cupy
 
 
-def rows_of(member):
-    return np.flatnonzero(np.arange(ROWS) % 7 != member)[: ROWS - 14 - member]
-
-
 def prepared(dtype="float32", weighted=False, spec=SPEC, **changes) -> Members:
     """Return members, each with rows and settings of its own."""
     net = network(spec, "seq", dtype)
@@ -50,7 +46,8 @@ def prepared(dtype="float32", weighted=False, spec=SPEC, **changes) -> Members:
     x, weights = x.reshape(ROWS, -1), np.random.default_rng(1).random((MEMBERS, ROWS)).astype(dtype)
     data = [engine.load(x, y, weights[m] if weighted else None) for m in range(MEMBERS)]
     how = [settings(**{**own, **changes}) for own in HOW]
-    return Members(engine, data, how, [*map(rows_of, range(MEMBERS))])
+    rows = [np.flatnonzero(np.arange(ROWS) % 7 != m)[: ROWS - 14 - m] for m in range(MEMBERS)]
+    return Members(engine, data, how, rows)
 
 
 def spy_on(monkeypatch):
@@ -184,17 +181,15 @@ def test_threads_predict_with_parameters_that_are_lent_and_the_engines_own_stay(
     np.testing.assert_array_equal(engine.get("parameters"), starts[-1])
 
 
-WAVES = (
-    InputColumn("number", waves=3), InputColumn("gap", fill=0.3, edges=(-0.5, 0.75), waves=40),
-    InputColumn("embedding", values=9, width=2), InputColumn("number"),
-)  # fmt: skip
-
-
 @pytest.mark.parametrize(("dtype", "tolerance"), [("float64", 1e-12), ("float32", 1e-5)])
 def test_waves_have_the_gradients_of_seq_and_end_where_seq_ends(dtype, tolerance, gpu, monkeypatch):
     """Of several partial sums, and of waves for more than one block."""
     monkeypatch.setattr(engines, "WHOLE_EPOCH_FLOPS", 1e12)  # one launch
-    net = network("4,7:tanh,2", "seq", dtype, input_columns=WAVES)
+    columns = (
+        InputColumn("number", waves=3), InputColumn("gap", fill=0.3, edges=(-0.5, 0.75), waves=40),
+        InputColumn("embedding", values=9, width=2), InputColumn("number"),
+    )  # fmt: skip
+    net = network("4,7:tanh,2", "seq", dtype, input_columns=columns)
     x, y = fill(net, 150)
     seq, ours = net.engine, CudaEngine("cuda", net.layers, net.loss, dtype)
     start, rows = seq.get("parameters"), x.reshape(150, -1)
@@ -203,9 +198,8 @@ def test_waves_have_the_gradients_of_seq_and_end_where_seq_ends(dtype, tolerance
     assert mine[0] == pytest.approx(theirs[0], rel=tolerance)
     assert np.linalg.norm(theirs[1][18:61]) > 0  # of the frequencies
     assert max(map(relative_distance, mine[1:], theirs[1:])) < tolerance
-    ends = []
+    ends, how = [], settings(batch=130, weight_decay=0.3)
     for engine in (seq, ours):
-        how = settings(batch=130, weight_decay=0.3)
         engine.epoch(engine.load(rows, y), np.random.default_rng(1).permutation(150), how, engine.progress())
         ends.append(engine.get("parameters"))
     assert relative_distance(*ends) < 100 * tolerance and np.abs(ends[0] - start)[18:61].max() > 0

@@ -126,13 +126,10 @@ def original(rows, sizes, seed, epochs, batch, rate):
 @pytest.mark.parametrize(
     ("sizes", "seed", "epochs", "batch", "rate", "count"),
     [
-        ([3, 4, 1], 0, 4, 3, 0.7, 20),
-        ([2, 5, 4, 2], 5, 3, 4, 0.05, 13),
-        ([6, 1], 4294967295, 3, 1, 0.2, 11),
-        ([1, 7, 1], 2147483648, 2, 17, 1.5, 17),
-        ([4, 3, 3, 3, 3], 99, 3, 5, 0.3, 24),
+        ([3, 4, 1], 0, 4, 3, 0.7, 20), ([2, 5, 4, 2], 5, 3, 4, 0.05, 13), ([6, 1], 4294967295, 3, 1, 0.2, 11),
+        ([1, 7, 1], 2147483648, 2, 17, 1.5, 17), ([4, 3, 3, 3, 3], 99, 3, 5, 0.3, 24),
     ],
-)
+)  # fmt: skip
 def test_other_runs_agree_with_an_independent_account(sizes, seed, epochs, batch, rate, count, tmp_path):
     outputs = sizes[-1]
     # one class a row, every class there

@@ -21,12 +21,10 @@ from nn.utils import UsageError
 
 THREADS = 8
 LAYERS = [
-    "8,16,3",
     "12,160,160,4",  # on several threads alone
-    "12,40:gelu,dropout0.5,3:softmax",
-    "2x12x12,conv8k3,maxpool2,20,3",
+    "8,16,3", "12,40:gelu,dropout0.5,3:softmax", "2x12x12,conv8k3,maxpool2,20,3",
     "1x9x9,conv3k2s2,pad1,avgpool2s1,3:linear",
-]
+]  # fmt: skip
 
 
 def rows_for(net, most: int = 400) -> list[np.ndarray]:
@@ -160,9 +158,7 @@ def in_child(call):
 CHILDREN = {
     "computes": """
 calls = {
-    "predicts": lambda: net.predict(x),
-    "tests": lambda: nn.test(net, ds),
-    "trains": trained,
+    "predicts": lambda: net.predict(x), "tests": lambda: nn.test(net, ds), "trains": trained,
     "trains several": lambda: trained(networks=3),
     "multiplies": lambda: nn.matmul(x[:512].T, x[:512], threads=2),
     "has gradients": lambda: net.gradients(x, ds.y)[1]["layer1.weight"],

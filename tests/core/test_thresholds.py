@@ -51,11 +51,8 @@ def check_best(rule, truth, scores, weights=None):
     assert confusion_counts(truth, decide(scores, threshold), weights) == max(fitting, key=goal)  # the first of equals
 
 
-rows_of_two = st.lists(
-    st.tuples(st.integers(0, 1), st.integers(-3, 3) | st.floats(-10, 10, width=32), st.integers(0, 3)),
-    min_size=1,
-    max_size=40,
-).filter(lambda rows: any(label and weight for label, _, weight in rows))
+a_row = st.tuples(st.integers(0, 1), st.integers(-3, 3) | st.floats(-10, 10, width=32), st.integers(0, 3))
+some_rows = st.lists(a_row, min_size=1, max_size=40).filter(lambda rows: any(y and weight for y, _, weight in rows))
 
 
 def test_every_rule_has_a_goal():
@@ -63,7 +60,7 @@ def test_every_rule_has_a_goal():
 
 
 @pytest.mark.parametrize("rule", GOALS)
-@given(rows=rows_of_two, weighted=st.booleans())
+@given(rows=some_rows, weighted=st.booleans())
 def test_a_rule_finds_what_a_search_over_all_cut_offs_finds(rule, rows, weighted):
     labels, scores, weights = map(np.array, zip(*rows, strict=True))
     if weighted:

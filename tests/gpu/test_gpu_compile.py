@@ -66,11 +66,9 @@ def packs(dtype, monkeypatch):
 def texts(dtype, monkeypatch):
     """The sources of all kinds of kernels."""
     monkeypatch.setattr(small, "processors", lambda: PROCESSORS)
-    for index, program in enumerate(programs(np.dtype(dtype).itemsize)):
+    for index, program in enumerate([*programs(np.dtype(dtype).itemsize), *table_programs(dtype)]):
         phases = index % 2 or program.purpose.distribute
         yield phases_source(program) if phases else epoch_source(program)
-    for program in table_programs(dtype):
-        yield phases_source(program) if program.purpose.distribute else epoch_source(program)
     for rows, optimizer, weighted in ((10, "ADAM", True), (1000, "SGD", False), (1000, "ADAM", True)):
         purpose = Purpose("train", rows, optimizer=optimizer, weighted=weighted)
         yield small.Plan(parse("30,60,10,3", "relu", "softmax"), "ce", purpose, np.dtype(dtype)).source()

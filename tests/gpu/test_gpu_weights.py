@@ -9,12 +9,10 @@ from support.networks import fill, network
 ROWS = 700
 SMALL = "30,60,10,1"
 RUNNERS = [  # network, rows of a batch, what its first route names
-    (SMALL, 60, "Small"),
-    (SMALL, 700, "Small"),  # several blocks
-    ("40,300,200,3", 100, "WholeEpochs"),
-    ("2x12x12,conv8k3,maxpool2,3", 100, ""),
+    (SMALL, 60, "Small"), (SMALL, 700, "Small"),  # one block, several
+    ("40,300,200,3", 100, "WholeEpochs"), ("2x12x12,conv8k3,maxpool2,3", 100, ""),
     ("50,2000,1500,1", 350, ""),  # large products
-]
+]  # fmt: skip
 
 
 def after_epoch(net, weights, batch, room=None):

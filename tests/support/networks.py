@@ -66,16 +66,11 @@ TABLES = {  # first word of a spec here -> the values of a row that its embeddin
     "only waves": (InputColumn("number"), InputColumn("number", waves=12), InputColumn("number", waves=1)),
 }  # fmt: skip
 KINDS = {  # layer kind -> a network with a layer of it
-    "dense": "7,5:tanh,3",
-    "conv": "2x6x5,conv3k2:tanh,4",
-    "pad": "2x4x3,pad2,conv3k2:tanh,3",
-    "maxpool": "2x6x7,conv3k2:tanh,maxpool2,3",
-    "avgpool": "2x6x7,conv3k2:tanh,avgpool2,3",
-    "dropout": "6,9:tanh,dropout0.4,5:tanh,3",
-    "flatten": "2x3x4,flatten:tanh,3",
-    "activation": "2x5x4,conv3k2:silu,4:gelu,3",
-    "embedding": "mixed,6:tanh,3",
-}
+    "dense": "7,5:tanh,3", "conv": "2x6x5,conv3k2:tanh,4", "pad": "2x4x3,pad2,conv3k2:tanh,3",
+    "maxpool": "2x6x7,conv3k2:tanh,maxpool2,3", "avgpool": "2x6x7,conv3k2:tanh,avgpool2,3",
+    "dropout": "6,9:tanh,dropout0.4,5:tanh,3", "flatten": "2x3x4,flatten:tanh,3",
+    "activation": "2x5x4,conv3k2:silu,4:gelu,3", "embedding": "mixed,6:tanh,3",
+}  # fmt: skip
 
 
 OUTPUT_ACTIVATIONS = {"bce": "sigmoid", "ce": "softmax"}  # of the losses that need a certain one
