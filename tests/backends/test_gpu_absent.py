@@ -34,9 +34,8 @@ def test_no_process_is_started_to_look_for_a_driver(monkeypatch):
         raise AssertionError(f"gcc and ld are asked for {name}")
 
     monkeypatch.setattr(ctypes.util, "find_library", asked)
-    ffi = cffi.FFI()
     with pytest.raises(OSError, match="libnone.so.1"):
-        device._opened(ffi, "libnone.so.1")
+        device._opened(cffi.FFI(), "libnone.so.1")
     device.driver.cache_clear()
     device._driver_version.cache_clear()
     device._driver_version()  # whether there is one or not

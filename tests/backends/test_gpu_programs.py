@@ -21,6 +21,7 @@ PROCESSORS = 132
 ONE_OF_EACH_KIND = "2x6x5,pad1,conv3k2:relu,maxpool2s1,avgpool2:tanh,dropout0.25,flatten:sigmoid,7,5:silu,2"
 
 
+RECORDS = record_type("float32", 2, 1, 1, 1)
 COLUMNS = (
     InputColumn("number"), InputColumn("gap", fill=-0.5), InputColumn("embedding", values=10_000, width=8),
     InputColumn("onehot", values=5), InputColumn("embedding", values=3, width=300),
@@ -154,9 +155,6 @@ def test_each_value_of_a_table_has_one_thread_in_each_share_of_the_rows(rows, sp
 def test_members_send_the_gradients_of_tables(distribute):
     built = embedding_program(distribute=distribute)
     assert built.sum_values >= 80_900 and sum(values for how, values in built.sent if how != "broadcast") >= 80_900
-
-
-RECORDS = record_type("float32", 2, 1, 1, 1)
 
 
 def test_rows_are_gathered_as_they_are_stored_and_records_are_bytes_to_the_gpu():

@@ -24,6 +24,7 @@ ALL_LAYERS = (
     "3x12x12,pad1,conv8k3p1,conv70k3:softplus,conv8k7same:tanh,conv3k2s3:lrelu,maxpool2s1,avgpool2:tanh,dropout0.3,"
     "flatten:sigmoid,300,35,2,10"
 )
+SAME, FEWER = "it uses the same GPU as rank 0", "its host has fewer GPUs than ranks"
 GIANT = "50,25600,12800,6656,1"
 SOLAR_CNN = "1x50x50,conv32k3,conv64k3,maxpool2,dropout0.25,128,dropout0.5,1:relu"
 
@@ -237,9 +238,6 @@ def test_gpus_that_are_not_there_are_named_and_more_than_rows_refused(fake, gpus
     with pytest.raises(UsageError, match=words):
         engine = fake(gpus)
         engine.epoch(engine.load(np.ones((2, 2))), np.arange(2), 10, engine.progress())
-
-
-SAME, FEWER = "it uses the same GPU as rank 0", "its host has fewer GPUs than ranks"
 
 
 @pytest.mark.parametrize(

@@ -16,8 +16,7 @@ from nn.backends.member import Turns
 from nn.nn import Network
 from nn.study.bench import select
 
-ROWS = 150
-MEMBERS = 5
+ROWS, MEMBERS = 150, 5
 HOW = [  # what each member does otherwise than the others
     {}, {"optimizer": "sgd", "momentum": 0.9}, {"optimizer": "sgd", "seed": 77},
     {"weight_decay": 0.1, "rates": [0.02] * 5 + [0.01] * 4}, {"batch": 9, "seed": 3},

@@ -12,6 +12,8 @@ import pytest
 import nn
 from nn.core.random import GlibcRandom
 
+XOR = {"layers": [2, 2, 1], "seed": 1, "epochs": 1, "batch_number": 1, "learning_rate": 0.5, "scaling": "none"}
+
 
 def train_reference(case: dict, path, **flags):
     layers = case["layers"]
@@ -34,7 +36,6 @@ def test_stored_outputs_and_confusion_counts_are_reproduced(name, shared, tmp_pa
     golden = shared / "golden"
     case, stored = json.loads((golden / f"{name}.json").read_text()), np.load(golden / f"{name}.npz")
     net, ds, result = train_reference(case, golden / case["dataset"])
-
     net.export(tmp_path / "model.m")
     assert (tmp_path / "model.m").read_bytes() == (golden / f"{name}.m").read_bytes()
     # 1e-12 allows for another exp(); with the same C library they are equal
@@ -141,9 +142,6 @@ def test_other_runs_agree_with_an_independent_account(sizes, seed, epochs, batch
     net, _, result = train_reference(case | {"scaling": "none"}, tmp_path / "data.csv")
     np.testing.assert_allclose(in_original_order(net.parameters()), parameters, rtol=1e-12)
     np.testing.assert_allclose(result["loss"], losses, rtol=1e-12)
-
-
-XOR = {"layers": [2, 2, 1], "seed": 1, "epochs": 1, "batch_number": 1, "learning_rate": 0.5, "scaling": "none"}
 
 
 def test_what_the_reference_fixes_cannot_be_changed_nor_a_batch_be_larger_than_the_data(datasets):

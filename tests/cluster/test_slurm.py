@@ -215,11 +215,9 @@ def test_two_gpus_of_a_job_are_asked_for(flag, given, slurm):
     assert not list(slurm.project.glob(f"*{job}.bin"))
 
 
+PMIX = "/usr/lib/*/pmix2/lib/libpmix.so"  # what Debian's SLURM loads
 SHARED = [*ONE, "--dataset", "datasets/CC.csv", "--distribute", "mirrored", "--quiet"]
 TWO = ["--nodes=1", "--ntasks-per-node=2", "--cpus-per-task=1", "--mem=500M"]  # of the cluster's one node
-
-
-PMIX = "/usr/lib/*/pmix2/lib/libpmix.so"  # what Debian's SLURM loads
 
 
 @pytest.fixture(scope="module", params=["--mpi=pmi2", "--mpi=pmix"])

@@ -27,6 +27,7 @@ COLUMNS = (
     InputColumn("embedding", values=10_000, width=8), InputColumn("embedding", values=3, width=300),
     InputColumn("onehot", values=5), InputColumn("embedding", values=1, width=1),
 )  # fmt: skip
+KERNEL = 'extern "C" __global__ void kernel{number}(real *v, const update *u) {{ {statement}; }}'
 PROCESSORS = 132
 
 
@@ -75,9 +76,6 @@ def texts(dtype, monkeypatch):
     yield from (plan.source() for plan in packs(dtype, monkeypatch))
     yield shuffle_source()
     yield from map(losses_source, ("", "mirrored"))
-
-
-KERNEL = 'extern "C" __global__ void kernel{number}(real *v, const update *u) {{ {statement}; }}'
 
 
 def compiled(text, folder, *flags):

@@ -11,6 +11,7 @@ from nn.core.records import record_type, values_of
 from nn.layers import InputColumn
 from nn.nn import Network
 
+GRAPHS, ONE_LAUNCH = 0, 1e12  # operations from which a batch is a graph of phases
 TOLERANCE = {"float64": 1e-12, "float32": 1e-5}  # of one batch's gradients, docs/numbers.md
 AFTER_EPOCHS = {"float64": 1e-9, "float32": 1e-5}  # of the parameters after three epochs
 
@@ -113,9 +114,6 @@ def test_a_batch_has_the_gradients_of_seq(name, rows, dtype, backend):
     assert relative_distance(mine[2], theirs[2]) < TOLERANCE[dtype]
     codes = [column.kind in ("onehot", "embedding") for column in COLUMNS[name]]
     assert not mine[2][np.isnan(x) | codes].any() and mine[2][:, 0].any()
-
-
-GRAPHS, ONE_LAUNCH = 0, 1e12  # operations from which a batch is a graph of phases
 
 
 @pytest.mark.parametrize(

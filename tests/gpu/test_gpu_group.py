@@ -20,6 +20,7 @@ from nn.watch.observe import layer_times
 DENSE = "50,2000,1500,1"
 DROPPING = "1x12x12,conv8k3,conv16k3,maxpool2,dropout0.25,30,dropout0.5,3"
 SMALL = "30,60,10,1"
+FLAGS = ("--train", "--backend", "cuda", "--dtype", "float64", "--json", "-q")
 KINDS = [("cuda", DENSE), ("cuda", DROPPING), ("cudnn", DROPPING), ("cuda", SMALL)]
 
 
@@ -112,9 +113,6 @@ def test_the_command_line_trains_and_tests_on_several_gpus(gpus, distribute, dat
         tested = succeed("--test", "--model", model, "--backend", "cuda", "--json", *flags[:2]).json
         figures[name] = trained["loss"] + trained["val_loss"] + [tested["f1"], tested["roc_auc"]]
     assert figures["several"] == pytest.approx(figures["one"], rel=1e-9)
-
-
-FLAGS = ("--train", "--backend", "cuda", "--dtype", "float64", "--json", "-q")
 
 
 def test_a_process_for_each_gpu_trains_as_one_process_does(mpich, gpus, distribute, datasets, tmp_path):

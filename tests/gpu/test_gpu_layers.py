@@ -12,6 +12,15 @@ from nn.backends.cuda import engine as cuda
 from nn.backends.cuda.runner import Phases
 from nn.nn_aux import LOSSES, OPTIMIZERS
 
+WITH_THEIR_ACTIVATION = {  # losses that are taken from logits
+    "ce": [("6,5:tanh,4", "multiclass"), ("6,5:tanh,70", "multiclass")],
+    "bce": [("6,5,1", "binary"), ("6,5,3:sigmoid", "regression")],
+}
+WITH_ANY_ACTIVATION = [
+    ("6,5:tanh,4:softmax", "multiclass"), ("6,5:tanh,2:softmax", "multiclass"), ("6,5,3:sigmoid", "regression"),
+    ("6,5,3", "regression"),
+]  # fmt: skip
+WITH_MOMENTUM = settings(optimizer="sgd", batch=300, momentum=0.5)
 # three tiles of a product each way, and one value more than whole tiles
 PRODUCTS = ["129,130", "257,1", "1,257", "2,300:tanh,33", "2000,3"]
 # convolutions by conv_winograd.cu whose channels, filters and tiles do not fill their blocks; one pools, too
@@ -56,16 +65,6 @@ def test_the_last_layers_step_as_seq_does(spec, rows, dtype, tolerance, backend,
     for end in ends[1:]:
         assert relative_distance(end.parameters, ends[0].parameters) < tolerance
         assert end.losses == pytest.approx(ends[0].losses, rel=100 * tolerance)
-
-
-WITH_THEIR_ACTIVATION = {  # losses that are taken from logits
-    "ce": [("6,5:tanh,4", "multiclass"), ("6,5:tanh,70", "multiclass")],
-    "bce": [("6,5,1", "binary"), ("6,5,3:sigmoid", "regression")],
-}
-WITH_ANY_ACTIVATION = [
-    ("6,5:tanh,4:softmax", "multiclass"), ("6,5:tanh,2:softmax", "multiclass"), ("6,5,3:sigmoid", "regression"),
-    ("6,5,3", "regression"),
-]  # fmt: skip
 
 
 @pytest.mark.parametrize("labels", [False, True])
@@ -115,9 +114,6 @@ def test_bytes_become_pixels_as_in_seq(backend):
         end = ended(net, x, y, settings(batch=8), order=np.arange(50))
         ends.append((end.parameters, net.engine.predict(end.data, np.arange(3, 40))))
     assert max(map(relative_distance, ends[1], ends[0])) < 1e-12
-
-
-WITH_MOMENTUM = settings(optimizer="sgd", batch=300, momentum=0.5)
 
 
 def test_a_dead_engine_does_not_end_a_capture(gpu, monkeypatch):

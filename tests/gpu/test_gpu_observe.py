@@ -7,8 +7,7 @@ import numpy as np
 import pytest
 from support.command_line import succeed
 
-LAYERS = "1x12x12,conv16k3p1,dropout0.25,conv20k3,maxpool2,40,1"
-LEARNERS = {0, 2, 5, 6}  # flatten counts, too
+LAYERS, LEARNERS = "1x12x12,conv16k3p1,dropout0.25,conv20k3,maxpool2,40,1", {0, 2, 5, 6}  # flatten counts, too
 
 
 @pytest.fixture(autouse=True)

@@ -216,6 +216,8 @@ def test_a_code_outside_its_column_reads_and_trains_nothing(processor):
     assert not grads["layer1.weight"].any() and grads["layer1.bias"][0] == pytest.approx(2 * (bias - 1))
 
 
+WAVES = (InputColumn("number", waves=12, deviation=2.0), InputColumn("gap", fill=0.25, waves=70), *COLUMNS[2:])
+TABLES = (InputColumn("embedding", 300, 4), *COLUMNS[3:])
 EDGES = (-1.0, -0.25, 0.5, 2.0)
 SHARES = {  # x -> pieces between EDGES
     -3.0: (0, 0, 0), -1.0: (0, 0, 0), -0.625: (0.5, 0, 0), -0.25: (1, 0, 0), 0.125: (1, 0.5, 0), 0.5: (1, 1, 0),
@@ -317,10 +319,6 @@ def test_weight_decay_acts_on_rows_that_no_row_of_the_batch_has_and_spares_frequ
     np.testing.assert_array_equal(after[8:], before[8:])
     np.testing.assert_allclose(after[[0, 1, 4, 5, 6, 7]], 0.95 * before[[0, 1, 4, 5, 6, 7]], rtol=1e-12)
     assert (np.abs(after[:8] - 0.95 * before[:8])[2:4] > 1e-3).all()
-
-
-WAVES = (InputColumn("number", waves=12, deviation=2.0), InputColumn("gap", fill=0.25, waves=70), *COLUMNS[2:])
-TABLES = (InputColumn("embedding", 300, 4), *COLUMNS[3:])
 
 
 @pytest.mark.parametrize("optimizer", OPTIMIZERS)

@@ -18,6 +18,7 @@ WITH_A_CORNER = ("relu", "lrelu")  # at 0, where their derivative changes
 DRAW = (3, 1)  # seed and step, which decide what dropout sets to 0
 CORNER = 1e-3  # no value may come this close to where WITH_A_CORNER or the choice of a maximum turns
 
+PAIRS = [(loss, of) for loss in nn_aux.LOSSES for of in nn_aux.ACTIVATIONS if OUTPUT_ACTIVATIONS.get(loss, of) == of]
 CASES = [
     "5,4:sigmoid", "5,7:tanh,4:softplus,3", "2x5x4,conv3k2:tanh", "1x1x1,conv2k3p1:sigmoid",
     "2x7x5,conv3k3s2p1:softplus", "3x5x7,conv17k3same:tanh", "2x7x7,conv2k2s3:tanh", "1x3x2,conv2k2p4:sigmoid",
@@ -103,9 +104,6 @@ def test_cross_entropies_have_the_gradient_of_their_value(spec, task, processor)
     x, labels = fill(net, 3)[0], np.array([0, 1, 1])
     one, other = (net.gradients(x, y)[1] for y in (labels, net.target_rows(labels)))
     assert (flattened(one) == flattened(other)).all()
-
-
-PAIRS = [(loss, of) for loss in nn_aux.LOSSES for of in nn_aux.ACTIVATIONS if OUTPUT_ACTIVATIONS.get(loss, of) == of]
 
 
 @pytest.mark.long

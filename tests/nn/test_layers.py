@@ -59,10 +59,6 @@ def test_a_row_does_not_depend_on_the_batch_around_it(spec, processor):
     assert all(np.array_equal(net.predict(x[i : i + 1])[0], whole[i]) for i in (*range(9), 63, 199))
 
 
-IMAGE = np.arange(9.0).reshape(1, 1, 3, 3)
-KERNEL = {"layer0.weight": np.arange(4.0).reshape(1, 1, 2, 2), "layer0.bias": [0.0]}
-
-
 @pytest.mark.parametrize(
     "item, expected",
     [
@@ -74,10 +70,11 @@ KERNEL = {"layer0.weight": np.arange(4.0).reshape(1, 1, 2, 2), "layer0.bias": [0
     ],
 )
 def test_the_published_example_worked_by_hand(item, expected, processor, dtype):
+    """Zhang, Lipton, Li, Smola, «Dive into Deep Learning», sections 7.2, 7.3 and 7.5."""
     net = network(f"1x3x3,{item}", processor, dtype)
     if net.parameter_count:
-        net.set_parameters(KERNEL)
-    assert net.predict(IMAGE).tolist() == [np.ravel(expected).tolist()]
+        net.set_parameters({"layer0.weight": np.arange(4.0).reshape(1, 1, 2, 2), "layer0.bias": [0.0]})
+    assert net.predict(np.arange(9.0).reshape(1, 1, 3, 3)).tolist() == [np.ravel(expected).tolist()]
 
 
 def test_a_tie_in_max_pooling_goes_to_the_first_in_row_major_order(processor):

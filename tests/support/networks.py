@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from nn import Dataset, train
+from nn.backends.cuda import cudnn, device
 from nn.layers import InputColumn
 from nn.nn import Network
 from nn.nn.parameters import by_name
@@ -100,8 +101,6 @@ def require(backend: str) -> None:
     if backend in ("seq", "omp"):
         pytest.importorskip(f"nn.core._{backend}", reason=f"the {backend} extension is not built")
         return
-    from nn.backends.cuda import cudnn, device
-
     try:
         device.cupy()
         if backend == "cudnn":
