@@ -88,6 +88,17 @@ def backend(request) -> str:
     return request.param
 
 
+@pytest.fixture(params=["seq", "omp"])
+def processor(request) -> str:
+    """Each backend of the processor."""
+    return request.param
+
+
+@pytest.fixture(params=["float32", "float64"])
+def dtype(request) -> str:
+    return request.param
+
+
 @pytest.fixture
 def mapped(monkeypatch) -> None:
     """Let all rows lie in mapped files, as rows do that do not fit the memory."""

@@ -2,6 +2,7 @@
 in silence."""
 
 import dataclasses
+import itertools
 import re
 
 import numpy as np
@@ -20,57 +21,36 @@ PROCESSORS = 132
 ONE_OF_EACH_KIND = "2x6x5,pad1,conv3k2:relu,maxpool2s1,avgpool2:tanh,dropout0.25,flatten:sigmoid,7,5:silu,2"
 
 
+RECORDS = record_type("float32", 2, 1, 1, 1)
 COLUMNS = (
-    InputColumn("number"),
-    InputColumn("gap", fill=-0.5),
-    InputColumn("embedding", values=10_000, width=8),
-    InputColumn("onehot", values=5),
-    InputColumn("embedding", values=3, width=300),
-)
+    InputColumn("number"), InputColumn("gap", fill=-0.5), InputColumn("embedding", values=10_000, width=8),
+    InputColumn("onehot", values=5), InputColumn("embedding", values=3, width=300),
+)  # fmt: skip
 
 
-NAMES = [*ACTIVATIONS, *LOSSES, *COLUMN_KINDS]  # in capitals there
+def test_kernels_are_told_every_name_of_the_tables_and_have_formulas_for_them():
+    in_capitals = [name.upper() for name in (*ACTIVATIONS, *LOSSES, *COLUMN_KINDS)]
+    for name in (*in_capitals, *abi.MOMENTS, *abi.CONTROL, *abi.UPDATE, *abi.CONSTANTS):
+        assert re.search(rf"\b{name}\b", abi.declarations()), name
+    for name in ACTIVATIONS.keys() - {"softmax"}:  # a value, and a derivative
+        assert sources("activation").count(f"if constexpr (ACTIVATION == {name.upper()})") == 2, name
+    for name in LOSSES:
+        assert f"if constexpr (LOSS == {name.upper()})" in sources("loss"), name
+    for name, momentum in itertools.product(OPTIMIZERS, (0.0, 0.9)):
+        rule = abi.update_rule(name, momentum)
+        assert rule in abi.MOMENTS and f"if constexpr (OPTIMIZER == {rule})" in sources("optimizer"), (name, momentum)
 
 
-@pytest.mark.parametrize("name", [*NAMES, *abi.MOMENTS, *abi.CONTROL, *abi.UPDATE, *abi.CONSTANTS])
-def test_kernels_are_told_every_name_of_the_tables(name):
-    constant = name.upper() if name in NAMES else name
-    assert re.search(rf"\b{constant}\b", abi.declarations())
-
-
-@pytest.mark.parametrize("name", [name for name in ACTIVATIONS if name != "softmax"])
-def test_every_activation_has_a_formula_and_a_derivative(name):
-    assert sources("activation").count(f"if constexpr (ACTIVATION == {name.upper()})") == 2
-
-
-@pytest.mark.parametrize("name", LOSSES)
-def test_every_loss_has_a_formula(name):
-    assert f"if constexpr (LOSS == {name.upper()})" in sources("loss")
-
-
-@pytest.mark.parametrize("name", OPTIMIZERS)
-@pytest.mark.parametrize("momentum", [0.0, 0.9])
-def test_every_optimiser_has_an_update_rule(name, momentum):
-    rule = abi.update_rule(name, momentum)
-    assert rule in abi.MOMENTS and f"if constexpr (OPTIMIZER == {rule})" in sources("optimizer")
-
-
-def test_every_layer_kind_has_kernels():
+def test_every_layer_kind_has_kernels_and_one_without_is_named():
     images, table = parse(ONE_OF_EACH_KIND, "relu", "linear"), parse("5,3", columns=COLUMNS)
     assert {layer.kind for layer in [*images, *table]} == set(KINDS) == set(LAYER_KINDS)
     for layers in (images, table):
         built = Builder(layers, "mse", 4, PROCESSORS).build(Purpose("train", 10, dropout=True, optimizer="SGD"))
         assert "epoch" in epoch_source(built)
-
-
-def test_a_layer_kind_without_kernels_is_named():
     layers = parse("30,60,1")
     layers[0] = dataclasses.replace(layers[0], kind="attention")
     with pytest.raises(UsageError, match="--backend cuda: the GPU has no attention layers, only dense, conv, "):
         Builder(layers, "mse", 4, PROCESSORS).build(Purpose("predict", 10))
-
-
-# ---- which kernel computes a layer
 
 
 class Library:
@@ -113,9 +93,8 @@ class Library:
     ],
 )  # fmt: skip
 def test_routes_name_the_kernels_of_each_layer(spec, library, routes):
-    layers = parse(spec, "relu", "linear")
-    built = Builder(layers, "mse", 4, PROCESSORS, library).build(Purpose("train", 256, optimizer="SGD"))
-    lines = layer_routes(built)
+    builder = Builder(parse(spec, "relu", "linear"), "mse", 4, PROCESSORS, library)
+    lines = layer_routes(builder.build(Purpose("train", 256, optimizer="SGD")))
     assert [line.split(" ", 2)[2] for line in lines] == routes
     kernels = {word.strip(",;") for line in lines for word in line.split() if "_" in word}
     assert all(re.search(rf"__device__ void {kernel}\(", sources()) for kernel in kernels)
@@ -131,9 +110,6 @@ def test_rows_of_the_next_batch_do_not_replace_those_that_a_layer_alone_still_re
     assert (kind == "train") == ("grid_barrier" not in loop.split("if (done + 1 < batches)")[1].split("gather<")[0])
 
 
-# ---- the embedding layer, and rows that are records
-
-
 def embedding_program(kind="train", rows=256, columns=COLUMNS, **options):
     layers = parse(f"{len(columns)},9,2", "relu", "linear", columns)
     return Builder(layers, "mse", 4, PROCESSORS).build(Purpose(kind, rows, optimizer="SGD", **options))
@@ -144,32 +120,22 @@ def ops_of(built, function):
 
 
 @pytest.mark.parametrize(
-    ("kind", "columns", "backward"),
+    ("kind", "columns", "route", "gradients"),
     [
-        ("train", COLUMNS, "; backward embedding_backward_table"),
-        ("gradients", COLUMNS, "; backward embedding_backward_table, embedding_backward_input"),
-        ("gradients", COLUMNS[:2], "; backward embedding_backward_input"),
-        ("train", COLUMNS[:2], ""),
-        ("predict", COLUMNS, ""),
+        ("train", COLUMNS, "; backward embedding_backward_table", 1),
+        ("gradients", COLUMNS, "; backward embedding_backward_table, embedding_backward_input", 1),
+        ("gradients", COLUMNS[:2], "; backward embedding_backward_input", 1),
+        ("train", COLUMNS[:2], "", 0),
+        ("predict", COLUMNS, "", 0),
+        ("train", (InputColumn("number", waves=5),), ", embedding_waves_forward; backward embedding_backward_waves", 1),
     ],
 )
-def test_routes_name_what_computes_columns_and_tables(kind, columns, backward):
-    lines = layer_routes(embedding_program(kind, columns=columns))
-    assert lines[0] == f"layer 0 embedding: forward embedding_forward{backward}"
-
-
-def test_nobody_computes_a_gradient_that_no_table_learns_from():
-    wanted = {columns: len(ops_of(embedding_program(columns=columns), "dense_backward_input"))
-              for columns in (COLUMNS, COLUMNS[:2])}  # fmt: skip
-    assert wanted == {COLUMNS: 1, COLUMNS[:2]: 0}
-
-
-def test_waves_alone_are_learned():
-    built = embedding_program(columns=(InputColumn("number", waves=5),))
-    assert len(ops_of(built, "embedding_backward_waves")) == len(ops_of(built, "dense_backward_input")) == 1
-    assert layer_routes(built)[0] == (
-        "layer 0 embedding: forward embedding_forward, embedding_waves_forward; backward embedding_backward_waves"
-    )
+def test_routes_name_what_computes_columns_and_tables_and_no_gradient_is_that_nobody_learns_from(
+    kind, columns, route, gradients
+):
+    built = embedding_program(kind, columns=columns)
+    assert layer_routes(built)[0] == f"layer 0 embedding: forward embedding_forward{route}"
+    assert len(ops_of(built, "dense_backward_input")) == gradients
 
 
 @pytest.mark.parametrize(("rows", "splits"), [(1, 1), (64, 1), (65, 2), (4096, 3)])
@@ -191,27 +157,17 @@ def test_members_send_the_gradients_of_tables(distribute):
     assert built.sum_values >= 80_900 and sum(values for how, values in built.sent if how != "broadcast") >= 80_900
 
 
-RECORDS = record_type("float32", 2, 1, 1, 1)
-
-
-def test_rows_are_gathered_as_they_are_stored():
-    assert row_format(np.zeros(3, "float32"), np.dtype("float32")) == PLAIN
-    rows_as = row_format(np.zeros(3, RECORDS), np.dtype("float32"))
-    (gather,) = ops_of(embedding_program(rows_as=rows_as), "gather_records")
-    assert gather.settings == (RECORDS.itemsize, 2, 1, 1, 1) == (16, 2, 1, 1, 1)
-    assert not ops_of(embedding_program(), "gather_records") and ops_of(embedding_program(), "gather")
-
-
-def test_records_are_bytes_to_the_gpu():
+def test_rows_are_gathered_as_they_are_stored_and_records_are_bytes_to_the_gpu():
     records = np.zeros(5, RECORDS)
     records["codes2"] = np.arange(5)[:, None]
+    rows_as = row_format(records, np.dtype("float32"))
+    (gather,) = ops_of(embedding_program(rows_as=rows_as), "gather_records")
+    assert gather.settings == (RECORDS.itemsize, 2, 1, 1, 1) == (16, 2, 1, 1, 1)
+    assert row_format(np.zeros(3, "float32"), np.dtype("float32")) == PLAIN
+    assert not ops_of(embedding_program(), "gather_records") and ops_of(embedding_program(), "gather")
     data = CudaData(records, None, None, np.dtype("float32"), room=0)  # streamed
     assert data.arrays[0].shape == (5, 16) and data.arrays[0].dtype == np.uint8
     assert np.shares_memory(data.arrays[0], records) and data.arrays[0][3, 12] == 3
-
-
-def test_the_small_runner_leaves_records_and_columns_to_others():
-    dense, records = parse("5,9,2"), row_format(np.zeros(1, RECORDS), np.dtype("float32"))
-    assert not small.fits(dense, Purpose("train", 10, rows_as=records, optimizer="SGD"), np.dtype("float32"))
-    columns = parse("5,9,2", columns=COLUMNS)
-    assert not small.fits(columns, Purpose("train", 10, optimizer="SGD"), np.dtype("float32"))
+    # the small runner leaves records and columns to others
+    for layers, stored in ((parse("5,9,2"), rows_as), (parse("5,9,2", columns=COLUMNS), PLAIN)):
+        assert not small.fits(layers, Purpose("train", 10, rows_as=stored, optimizer="SGD"), np.dtype("float32"))

@@ -13,9 +13,7 @@ from support.openmp_beside import PACKAGES
 def test_both_compute_the_same_in_either_order_of_imports(package):
     if find_spec(package) is None:
         pytest.skip(f"{package} is not installed")
-    program = REPOSITORY / "tests" / "support" / "openmp_beside.py"
-    done = subprocess.run(
-        [sys.executable, program, package], capture_output=True, text=True, env=environment(), timeout=280
-    )
+    command = [sys.executable, REPOSITORY / "tests/support/openmp_beside.py", package]
+    done = subprocess.run(command, capture_output=True, text=True, env=environment(), timeout=280)
     assert done.returncode == 0, done.stderr
     assert [line.split(":")[0] for line in done.stdout.splitlines()] == [f"nn {package}", f"{package} nn"]

@@ -8,7 +8,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from support.epochs import settings
-from support.networks import BACKENDS, KINDS, fill, network
+from support.networks import KINDS, fill, network
 from support.pack_members import Members
 
 from nn.backends.cpu import CpuPack
@@ -16,32 +16,27 @@ from nn.backends.member import Turns
 from nn.nn import Network
 from nn.study.bench import select
 
-ROWS = 150
-MEMBERS = 5
+ROWS, MEMBERS = 150, 5
 HOW = [  # what each member does otherwise than the others
-    {},
-    {"optimizer": "sgd", "momentum": 0.9},
-    {"optimizer": "sgd", "seed": 77},
-    {"weight_decay": 0.1, "rates": [0.02] * 5 + [0.01] * 4},
-    {"batch": 9, "seed": 3},
-]
+    {}, {"optimizer": "sgd", "momentum": 0.9}, {"optimizer": "sgd", "seed": 77},
+    {"weight_decay": 0.1, "rates": [0.02] * 5 + [0.01] * 4}, {"batch": 9, "seed": 3},
+]  # fmt: skip
 
 
-def members_of(spec, backend, dtype="float32", weights=None, changes=None, **options):
+def members_of(spec, backend, dtype="float32", weights=None, **options):
     """Return members, each with rows and settings of its own."""
     net = network(spec, backend, dtype, **options)
     x, y = fill(net, ROWS)
     data = [net.engine.load(x, y, own) for own in weights or [None] * MEMBERS]
     rows = [np.flatnonzero(np.arange(ROWS) % MEMBERS != member) for member in range(MEMBERS)]
-    return Members(net.engine, data, [settings(**own, **(changes or {})) for own in HOW], rows)
+    return Members(net.engine, data, [settings(**own) for own in HOW], rows)
 
 
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("make", [CpuPack, Turns])
-@pytest.mark.parametrize("backend", BACKENDS)
-def test_each_member_has_the_bits_of_the_network_alone(backend, make, kind):
+def test_each_member_has_the_bits_of_the_network_alone(processor, make, kind):
     weights = [None, *np.random.default_rng(1).integers(0, 3, (MEMBERS - 1, ROWS)).astype("float32")]
-    members = members_of(KINDS[kind], backend, weights=weights, threads=2)
+    members = members_of(KINDS[kind], processor, weights=weights, threads=2)
     pack = members.pack(make)
     members.check_forward(pack, members.check(pack, 2))
 
@@ -55,12 +50,12 @@ def test_bits_do_not_depend_on_threads(threads):
     members.check_forward(pack, members.check(pack, 2))
 
 
-@pytest.mark.parametrize("backend", BACKENDS)
-def test_an_engine_makes_a_pack_whose_members_begin_with_zeros_and_keep_parameters(backend):
-    members = members_of("4,5,2", backend, threads=1)
+def test_an_engine_makes_a_pack_whose_members_begin_with_zeros_keep_parameters_and_refuse_jobs_of_others(processor):
+    members = members_of("4,5,2", processor, threads=1)
     pack = members.engine.pack(3, ROWS)
     assert isinstance(pack, CpuPack) and pack.count == 3
     members.check_vectors(pack)
+    members.check_refusals(pack, ROWS)
 
 
 def test_members_take_turns_where_a_network_alone_gains_more_threads():
@@ -74,13 +69,11 @@ def test_members_take_turns_where_a_network_alone_gains_more_threads():
 def test_a_stopped_job_goes_on_where_it_was(make):
     members = members_of("4,5:tanh,2", "omp", threads=2)
     expected, pack, jobs = members.expected(1), members.pack(make), members.jobs()
-    for job in jobs:
-        job.progress.stop = 1
-    pack.epoch(jobs)
-    assert [job.progress.row for job in jobs] == [job.settings.batch for job in jobs]
-    for job in jobs:
-        job.progress.stop = 0
-    pack.epoch(jobs)
+    for stop in (1, 0):
+        for job in jobs:
+            job.progress.stop = stop
+        pack.epoch(jobs)
+        assert not stop or [job.progress.row for job in jobs] == [job.settings.batch for job in jobs]
     members.check_ends(pack, jobs, expected)
 
 
@@ -101,20 +94,12 @@ def test_an_epoch_runs_without_the_interpreters_lock():
 
 def test_memory_is_that_of_the_members_and_of_a_network_a_thread():
     net = Network("30,60,10,1", threads=2, backend="omp")
-    vector = net.parameter_count * 4
-    few, many = CpuPack(net.engine, 8), CpuPack(net.engine, 108)
-    per_member = (many.bytes() - few.bytes()) / 100
-    assert vector <= per_member < 1.3 * vector
+    vector, few, many = net.parameter_count * 4, CpuPack(net.engine, 8), CpuPack(net.engine, 108)
     before = few.bytes()
-    few.get(0, "moment1")
-    assert vector <= few.bytes() - before < 1.3 * vector
-    few.get(0, "moment1")
-    assert few.bytes() - before < 1.3 * vector
-
-
-def test_jobs_of_other_members_or_rows_are_refused():
-    members = members_of("4,5,2", "seq")
-    members.check_refusals(CpuPack(members.engine, 3), ROWS)
+    assert vector <= (many.bytes() - before) / 100 < 1.3 * vector
+    for _ in range(2):
+        few.get(0, "moment1")
+        assert vector <= few.bytes() - before < 1.3 * vector
 
 
 @pytest.mark.timing

@@ -1,6 +1,5 @@
 """`--reference` computes what the original C program computes: its stored outputs, and runs that nobody stored."""
 
-import csv
 import ctypes
 import ctypes.util
 import itertools
@@ -13,7 +12,7 @@ import pytest
 import nn
 from nn.core.random import GlibcRandom
 
-CASES = ["cc", "cc_norm", "iris", "iris_deep", "pima", "xor", "xor_b4"]
+XOR = {"layers": [2, 2, 1], "seed": 1, "epochs": 1, "batch_number": 1, "learning_rate": 0.5, "scaling": "none"}
 
 
 def train_reference(case: dict, path, **flags):
@@ -29,18 +28,14 @@ def train_reference(case: dict, path, **flags):
 
 def in_original_order(parameters: dict) -> np.ndarray:
     """All biases, then all weights."""
-    biases = [value for name, value in parameters.items() if name.endswith("bias")]
-    weights = [value for name, value in parameters.items() if name.endswith("weight")]
-    return np.concatenate([value.ravel() for value in biases + weights])
+    return np.concatenate([parameters[name].ravel() for name in sorted(parameters, key=lambda n: n.endswith("weight"))])
 
 
-@pytest.mark.parametrize("name", CASES)
+@pytest.mark.parametrize("name", ["cc", "cc_norm", "iris", "iris_deep", "pima", "xor", "xor_b4"])
 def test_stored_outputs_and_confusion_counts_are_reproduced(name, shared, tmp_path):
     golden = shared / "golden"
-    case = json.loads((golden / f"{name}.json").read_text())
-    stored = np.load(golden / f"{name}.npz")
+    case, stored = json.loads((golden / f"{name}.json").read_text()), np.load(golden / f"{name}.npz")
     net, ds, result = train_reference(case, golden / case["dataset"])
-
     net.export(tmp_path / "model.m")
     assert (tmp_path / "model.m").read_bytes() == (golden / f"{name}.m").read_bytes()
     # 1e-12 allows for another exp(); with the same C library they are equal
@@ -50,9 +45,6 @@ def test_stored_outputs_and_confusion_counts_are_reproduced(name, shared, tmp_pa
     if not name.startswith("iris"):
         report = nn.test(net, ds)
         assert {key: report[key] for key in ("tp", "fp", "fn", "tn")} == case["confusion"]
-
-
-# ---- an independent account of the original, one row and one number at a time
 
 
 class Glibc:
@@ -83,10 +75,16 @@ def test_random_numbers_are_those_of_the_c_library():
         np.testing.assert_array_equal(GlibcRandom(seed).uniform(500), expected)
 
 
+def dot(a, b):
+    s = 0.0
+    for one, other in zip(a, b):
+        s += one * other
+    return s
+
+
 def original(rows, sizes, seed, epochs, batch, rate):
     """Losses and parameters (biases, weights) of the original program, in plain Python floats."""
-    rand = Glibc(seed)
-    pairs = list(itertools.pairwise(sizes))
+    rand, pairs = Glibc(seed), list(itertools.pairwise(sizes))
     biases = [[rand() / 2147483647 for _ in range(o)] for _, o in pairs]
     weights = [[[rand() / 2147483647 for _ in range(i)] for _ in range(o)] for i, o in pairs]
     order, losses, n = list(range(len(rows))), [], len(rows)
@@ -102,26 +100,14 @@ def original(rows, sizes, seed, epochs, batch, rate):
                 x, y = rows[index][: sizes[0]], rows[index][sizes[0] :]
                 a = [x]
                 for w, b in zip(weights, biases):
-                    z = []
-                    for row, bias in zip(w, b):
-                        s = 0.0
-                        for weight, value in zip(row, a[-1]):
-                            s += weight * value
-                        z.append(s + bias)
+                    z = [dot(row, a[-1]) + bias for row, bias in zip(w, b)]
                     a.append([1 / (1 + math.exp(-v)) for v in z])
-                s = 0.0
-                for out, truth in zip(a[-1], y):
-                    s += (out - truth) * (out - truth)
-                total += s / len(y)
+                off = [out - truth for out, truth in zip(a[-1], y)]
+                total += dot(off, off) / len(y)
                 e = [(out - truth) * (out * (1 - out)) for out, truth in zip(a[-1], y)]
                 for layer in reversed(range(len(weights))):
-                    below = []
-                    if layer:
-                        for i, out in enumerate(a[layer]):
-                            s = 0.0
-                            for row, error in zip(weights[layer], e):
-                                s += row[i] * error
-                            below.append(s * (out * (1 - out)))
+                    columns = zip(*weights[layer])
+                    below = [dot(column, e) * (out * (1 - out)) for column, out in zip(columns, a[layer])]
                     for j, error in enumerate(e):
                         d[layer][j] += error
                         for i, value in enumerate(a[layer]):
@@ -141,40 +127,26 @@ def original(rows, sizes, seed, epochs, batch, rate):
 @pytest.mark.parametrize(
     ("sizes", "seed", "epochs", "batch", "rate", "count"),
     [
-        ([3, 4, 1], 0, 4, 3, 0.7, 20),
-        ([2, 5, 4, 2], 5, 3, 4, 0.05, 13),
-        ([6, 1], 4294967295, 3, 1, 0.2, 11),
-        ([1, 7, 1], 2147483648, 2, 17, 1.5, 17),
-        ([4, 3, 3, 3, 3], 99, 3, 5, 0.3, 24),
+        ([3, 4, 1], 0, 4, 3, 0.7, 20), ([2, 5, 4, 2], 5, 3, 4, 0.05, 13), ([6, 1], 4294967295, 3, 1, 0.2, 11),
+        ([1, 7, 1], 2147483648, 2, 17, 1.5, 17), ([4, 3, 3, 3, 3], 99, 3, 5, 0.3, 24),
     ],
-)
+)  # fmt: skip
 def test_other_runs_agree_with_an_independent_account(sizes, seed, epochs, batch, rate, count, tmp_path):
-    rng = np.random.default_rng(count)
     outputs = sizes[-1]
-    rows = []
-    for i in range(count):  # one class a row, every class there
-        target = [float(i % 2)] if outputs == 1 else [float(k == i % outputs) for k in range(outputs)]
-        rows.append([*map(float, rng.normal(size=sizes[0])), *target])
-    path = tmp_path / "data.csv"
-    with open(path, "w", newline="") as file:
-        csv.writer(file).writerows([[repr(v) for v in row] for row in rows])
-
+    # one class a row, every class there
+    y = np.arange(count)[:, None] % 2 if outputs == 1 else np.arange(count)[:, None] % outputs == np.arange(outputs)
+    rows = np.hstack([np.random.default_rng(count).normal(size=(count, sizes[0])), y]).tolist()
+    (tmp_path / "data.csv").write_text("".join(",".join(map(repr, row)) + "\n" for row in rows))
     losses, parameters = original(rows, sizes, seed, epochs, batch, rate)
     case = {"layers": sizes, "seed": seed, "epochs": epochs, "batch_number": batch, "learning_rate": rate}
-    net, _, result = train_reference(case | {"scaling": "none"}, path)
+    net, _, result = train_reference(case | {"scaling": "none"}, tmp_path / "data.csv")
     np.testing.assert_allclose(in_original_order(net.parameters()), parameters, rtol=1e-12)
     np.testing.assert_allclose(result["loss"], losses, rtol=1e-12)
 
 
-XOR = {"layers": [2, 2, 1], "seed": 1, "epochs": 1, "batch_number": 1, "learning_rate": 0.5, "scaling": "none"}
-
-
-def test_a_batch_larger_than_the_data_is_refused(datasets):
+def test_what_the_reference_fixes_cannot_be_changed_nor_a_batch_be_larger_than_the_data(datasets):
     with pytest.raises(nn.UsageError, match="--batch_number 5"):
         train_reference({**XOR, "batch_number": 5}, datasets / "xor.csv")
-
-
-def test_what_the_reference_fixes_cannot_be_changed(datasets):
-    for flags in ({"optimizer": "adam"}, {"momentum": 0.5}, {"weight_decay": 0.1}, {"schedule": "cosine"}):
-        with pytest.raises(nn.UsageError):
-            train_reference(XOR, datasets / "xor.csv", **flags)
+    for name, value in {"optimizer": "adam", "momentum": 0.5, "weight_decay": 0.1, "schedule": "cosine"}.items():
+        with pytest.raises(nn.UsageError, match=f"--{name}"):
+            train_reference(XOR, datasets / "xor.csv", **{name: value})

@@ -11,7 +11,6 @@ import numpy as np
 import pytest
 from support.command_line import environment
 from support.effort import EFFORT
-from support.networks import BACKENDS
 from support.threads import check, check_beside_a_training, in_threads, two_classes
 
 import nn
@@ -22,39 +21,34 @@ from nn.utils import UsageError
 
 THREADS = 8
 LAYERS = [
-    "8,16,3",
     "12,160,160,4",  # on several threads alone
-    "12,40:gelu,dropout0.5,3:softmax",
-    "2x12x12,conv8k3,maxpool2,20,3",
+    "8,16,3", "12,40:gelu,dropout0.5,3:softmax", "2x12x12,conv8k3,maxpool2,20,3",
     "1x9x9,conv3k2s2,pad1,avgpool2s1,3:linear",
-]
+]  # fmt: skip
 
 
-def rows_for(net, seed: int = 0, most: int = 400) -> list[np.ndarray]:
+def rows_for(net, most: int = 400) -> list[np.ndarray]:
     """Rows for each thread, of counts that differ."""
-    rng, shape = np.random.default_rng(seed), net.schema.inputs
+    rng, shape = np.random.default_rng(0), net.schema.inputs
     shape = shape if isinstance(shape, tuple) else (shape,)
     return [rng.normal(size=(1 + most * k // THREADS, *shape)).astype(net.dtype) for k in range(THREADS)]
 
 
-# ---------------------------------------------------------------- predictions beside predictions
-
-
-@pytest.mark.parametrize("backend", BACKENDS)
 @pytest.mark.parametrize("layers", LAYERS)
-def test_threads_predict_with_one_network_as_one_thread_does(layers, backend):
-    net = Network(layers, "regression", backend=backend, threads=3)
-    check(net.predict, rows_for(net, most=400 if backend == "omp" else 60))
+def test_threads_predict_with_one_network_as_one_thread_does(layers, processor):
+    net = Network(layers, "regression", backend=processor, threads=3)
+    check(net.predict, rows_for(net, most=400 if processor == "omp" else 60))
 
 
 @pytest.mark.parametrize("vary", [None, "hidden=20|30-10", "hidden=20|30-10,learning_rate=0.001..0.1"])
-def test_threads_predict_with_a_network_of_several_as_one_thread_does(vary):
-    ds = two_classes(300)
-    net = Network("12,20,1", "binary", backend="omp", threads=2)
+def test_threads_predict_and_test_with_a_network_of_several_as_one_thread_does(vary):
+    ds, net = two_classes(300), Network("12,20,1", "binary", backend="omp", threads=2)
     nn.train(net, ds, networks=4, epochs=2, vary=vary)
     check(net.predict, rows_for(net))
     check(net.deviation, rows_for(net))
     check(lambda number: net.members[number % len(net.members)].predict(ds.x), range(THREADS))
+    nets = net, Network("12,160,160,1", "binary", backend="omp", threads=2)
+    check(lambda number: nn.test(nets[number % 2], ds), range(THREADS))
 
 
 def test_threads_predict_with_an_estimator_as_one_thread_does():
@@ -63,12 +57,6 @@ def test_threads_predict_with_an_estimator_as_one_thread_does():
     made = nn.NetworkClassifier("12,80,80,1", epochs=2).fit(ds.x, ds.y)
     check(made.predict_proba, rows_for(made.network_, most=20_000))
     check(made.predict, rows_for(made.network_))
-
-
-def test_threads_test_one_network_as_one_thread_does():
-    ds = two_classes(500)
-    net = Network("12,160,160,1", "binary", backend="omp", threads=2)
-    check(lambda _: nn.test(net, ds), range(THREADS))
 
 
 def test_threads_that_need_the_engine_first_share_one(monkeypatch):
@@ -82,50 +70,34 @@ def test_threads_that_need_the_engine_first_share_one(monkeypatch):
     monkeypatch.setattr(backends, "create", slowly)
     net, alike = (Network("12,20,1", "binary", backend="omp") for _ in range(2))
     items = rows_for(net)
-    for own, x in zip(in_threads(net.predict, items), items, strict=True):
-        assert np.array_equal(own, alike.predict(x))
+    np.testing.assert_equal(in_threads(net.predict, items), [alike.predict(x) for x in items])
     assert len(made) == 2  # of each network
 
 
-# ---------------------------------------------------------------- predictions beside what changes parameters
-
-
 @pytest.mark.parametrize("settings", [{}, {"validation": 0.2, "patience": 2, "learning_rate": 0.05}])
-@pytest.mark.parametrize("backend", BACKENDS)
-def test_a_prediction_beside_a_training_sees_an_epochs_end_and_changes_nothing(backend, settings):
-    def make():
-        return Network("12,60,60,1", "binary", backend=backend, threads=2, seed=3)
-
-    check_beside_a_training(make, 2000 if backend == "omp" else 500, 4, epochs=6, **settings)
+def test_a_prediction_beside_a_training_sees_an_epochs_end_and_changes_nothing(processor, settings):
+    net = Network("12,60,60,1", "binary", backend=processor, threads=2, seed=3)
+    check_beside_a_training(lambda: net.sibling(3), 2000 if processor == "omp" else 500, 4, epochs=6, **settings)
 
 
-@pytest.mark.parametrize("backend", BACKENDS)
-def test_a_prediction_sees_all_parameters_that_are_set_or_none(backend):
-    net = Network("12,60,60,1", "binary", backend=backend, threads=2)
+def test_a_prediction_sees_all_parameters_that_are_set_or_none(processor):
+    net = Network("12,60,60,1", "binary", backend=processor, threads=2)
     x, values = two_classes(100).x, [net.parameters(), net.sibling(1).parameters()]
     whole, is_over = set(), threading.Event()
     for value in values:
         net.set_parameters(value)
         whole.add(net.predict(x).tobytes())
 
-    def change(_):
+    def watch():
+        while not is_over.is_set():
+            assert net.predict(x).tobytes() in whole
+
+    with ThreadPoolExecutor(3) as pool:
+        watching = [pool.submit(watch) for _ in range(3)]
         for k in range(200):
             net.set_parameters(values[k % 2])
         is_over.set()
-
-    def watch(_):
-        found = set()
-        while not is_over.is_set():
-            found.add(net.predict(x).tobytes())
-        return found
-
-    with ThreadPoolExecutor(4) as pool:
-        watching = [pool.submit(watch, None) for _ in range(3)]
-        pool.submit(change, None).result()
-        assert all(one.result() <= whole for one in watching)
-
-
-# ---------------------------------------------------------------- time
+        assert [one.result() for one in watching] == [None] * 3
 
 
 @pytest.mark.timing
@@ -141,19 +113,16 @@ def test_eight_threads_take_little_longer_than_the_same_one_after_the_other(laye
         for _ in range(times):
             net.predict(x)
 
-    def seconds(call) -> float:
-        began = time.perf_counter()
-        call()
-        return time.perf_counter() - began
-
     ratios = []
     while len(ratios) < 5 and min(ratios, default=2) >= 1.1:
-        one = seconds(lambda: [predict(k) for k in range(THREADS)])
-        ratios.append(seconds(lambda: in_threads(predict, range(THREADS))) / one)
+        began = time.perf_counter()
+        for number in range(THREADS):
+            predict(number)
+        between = time.perf_counter()
+        in_threads(predict, range(THREADS))
+        ratios.append((time.perf_counter() - between) / (between - began))
     assert min(ratios) < 1.1
 
-
-# ---------------------------------------------------------------- processes that are forked
 
 FORK = """
 import multiprocessing, os, signal, sys, threading, time
@@ -169,25 +138,27 @@ def trained(**settings):
     nn.train(own, ds, epochs=2, batch_size=100, **settings)  # enough to learn something
     return own.predict(x)
 
-def in_child(call):
-    "Return whether the call gives the same in a child, which is killed where it waits for ever."
-    expected = call()
+def forked(call):
+    "Return the exit code of a child, which the call gives, and which is killed where it waits for ever."
     child = os.fork()
     if not child:
         signal.alarm(60)
         code = 2
         try:
-            code = 0 if np.array_equal(call(), expected) else 1
+            code = call()
         finally:
             os._exit(code)
     return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+
+def in_child(call):
+    "Return 0 if the call gives the same in a child."
+    expected = call()
+    return forked(lambda: 1 - np.array_equal(call(), expected))
 """
 CHILDREN = {
     "computes": """
 calls = {
-    "predicts": lambda: net.predict(x),
-    "tests": lambda: nn.test(net, ds),
-    "trains": trained,
+    "predicts": lambda: net.predict(x), "tests": lambda: nn.test(net, ds), "trains": trained,
     "trains several": lambda: trained(networks=3),
     "multiplies": lambda: nn.matmul(x[:512].T, x[:512], threads=2),
     "has gradients": lambda: net.gradients(x, ds.y)[1]["layer1.weight"],
@@ -208,21 +179,15 @@ class Seen(nn.Callback):
     def epoch(self, *_):
         seen.append(net.predict(x))
         epochs.set()
+def goes_on():
+    np.save("first.npy", net.predict(x))  # of an epoch that the callback may not have seen yet
+    nn.train(net, ds, epochs=1, scaling="none")
+    return 0
 training = threading.Thread(target=lambda: nn.train(net, ds, epochs=20, callback=Seen(), scaling="none"))
 training.start()
 epochs.wait()
 time.sleep(0.01)
-child = os.fork()
-if not child:
-    signal.alarm(60)
-    code = 2
-    try:
-        np.save("first.npy", net.predict(x))  # of an epoch that the callback may not have seen yet
-        nn.train(net, ds, epochs=1, scaling="none")
-        code = 0
-    finally:
-        os._exit(code)
-code = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+code = forked(goes_on)
 training.join()
 print(code or 1 - any(np.array_equal(np.load("first.npy"), one) for one in seen))
 """,

@@ -12,27 +12,15 @@ import sys
 import time
 
 import pytest
+from support import launches
 from support.command_line import run, succeed
-from support.launches import (
-    MIRRORED,
-    SMALL,
-    abandoned,
-    all_end,
-    alone,
-    kill,
-    ours,
-    prepare_launch,
-    process_ids,
-    shared_memory,
-)  # fmt: skip
+from support.launches import MIRRORED, SMALL, abandoned, all_end, alone, kill, ours, process_ids, shared_memory
 
 import nn
 from nn import cluster
 from nn.backends.cpu import share_cores
 from nn.cli import main
 from nn.utils import UsageError
-
-# ---------------------------------------------------------------- how a process was launched
 
 STEP = {"SLURM_JOB_ID": "7", "SLURM_STEP_ID": "0", "SLURM_PROCID": "1", "SLURM_STEP_NUM_TASKS": "4"}
 HYDRA = {"PMI_RANK": "1", "PMI_SIZE": "3"}
@@ -83,25 +71,22 @@ def test_a_limit_that_is_no_time_is_refused(text, monkeypatch):
         cluster.limit_seconds()
 
 
-def test_shares_are_whole_and_even():
-    for size in (1, 2, 3, 5):
-        for rows in (0, 1, 2, 7, 32):
-            rank_group = cluster.RankGroup()
-            rank_group.size, shares = size, []
-            for rank_group.rank in range(size):
-                shares.append(range(rows)[rank_group.share(rows)])
-            assert [row for share in shares for row in share] == list(range(rows))
-            assert max(map(len, shares)) - min(map(len, shares)) <= 1
+@pytest.mark.parametrize(
+    ("rows", "ends"), [(0, [0, 0, 0]), (1, [0, 0, 1]), (2, [0, 1, 2]), (7, [2, 4, 7]), (32, [10, 21, 32])]
+)
+def test_shares_are_whole_and_even(rows, ends):
+    rank_group = cluster.RankGroup()
+    rank_group.size = 3
+    assert [rank_group.share(rows, rank) for rank in range(3)] == [*map(slice, [0, *ends[:2]], ends)]
 
 
-# ---------------------------------------------------------------- a group of processes
-
+WAITING, BUSY = "rank_group.gather(0)", "time.sleep(1000)"
 JOIN = "import os, sys, time\nfrom nn import cluster\nrank_group = cluster.join()\n"
 HERE = "sys.stdout.write(f'{rank_group.rank} {os.getpid()}\\n'); sys.stdout.flush()\n"  # in one piece
 END = "\nsys.exit(cluster.end(0))"
 
 
-def test_a_group_gathers_in_rank_order(mpi):
+def test_a_group_gathers_in_rank_order_and_waits_for_the_last_to_end(mpi):
     program = JOIN + """
 said = [rank_group.gather({"r": rank_group.rank}), rank_group.sum(0.1 * (1 + rank_group.rank)),
         rank_group.any(rank_group.rank == 2), rank_group.any(False), rank_group.gather("é" * 70000 * rank_group.rank)]
@@ -111,60 +96,43 @@ for turn in range(50):
 assert (rank_group.size, rank_group.local_rank) == (3, rank_group.rank)
 rank_group.agree({"gpus": (0, 1), "memory": None}, "give all the same")
 sys.stdout.write("well\\n")
+time.sleep(0.7 * (rank_group.rank == 0))  # ranks that end well before it are no deaths
 """.replace("\\\\", "\\") + END  # fmt: skip
     done = mpi.run(3, program)
     assert (done.returncode, done.stdout, done.stderr) == (0, "well\n" * 3, "")
 
 
-def test_a_rank_that_ends_well_first_is_no_death(mpich):
-    done = mpich.run(3, JOIN + "time.sleep(0.7 * (rank_group.rank == 0))" + END)
-    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
-
-
-WAITING, BUSY = "rank_group.gather(0)", "time.sleep(1000)"
-
-
 @pytest.mark.parametrize(
     "victim, doing", [(0, f"{BUSY} if rank_group.rank == 0 else {WAITING}"), (1, BUSY)], ids=["waiting", "busy"]
 )
-def test_a_rank_that_is_killed_ends_all_others_at_once(mpi, doing, victim):
+def test_a_rank_that_is_killed_ends_all_others_at_once_and_leaves_no_shared_memory_behind(mpi, doing, victim):
+    before = shared_memory()
     with mpi.started(3, sys.executable, "-c", JOIN + HERE + doing) as launcher:
         pids = process_ids(launcher, 3)
         kill(pids[victim])
         began = time.monotonic()
         out, err = launcher.communicate(timeout=30)
         assert all_end(pids) and time.monotonic() - began < 10
-    assert launcher.returncode != 0
-    assert ours(err) == [] and "Killed" in out + err  # the launcher tells of it
-
-
-def test_killed_ranks_leave_no_shared_memory_behind(mpich):
-    before = shared_memory()
-    with mpich.started(2, sys.executable, "-c", JOIN + HERE + "time.sleep(1000)") as launcher:
-        kill(process_ids(launcher, 2)[1])
-        launcher.communicate(timeout=30)
+    assert launcher.returncode != 0 and ours(err) == [] and "Killed" in out + err  # the launcher tells of it
     assert not abandoned(before)
 
 
-@pytest.mark.parametrize("failing, doing", [(0, WAITING), (2, BUSY)], ids=["waiting", "busy"])
-def test_a_rank_that_fails_takes_the_others_with_it_and_the_cause_is_said_once(mpi, failing, doing):
+@pytest.mark.parametrize(
+    "failing, doing, who", [("== 0", WAITING, ""), ("== 2", BUSY, "rank 2 of 3: "), (">= 0", WAITING, "")],
+    ids=["waiting", "busy", "all"],
+)  # fmt: skip
+def test_a_rank_that_fails_takes_the_others_with_it_and_the_cause_is_said_once(mpi, failing, doing, who):
     program = f"""{JOIN}
 try:
-    if rank_group.rank == {failing}:
+    if rank_group.rank {failing}:
         sys.exit(cluster.end(65, "bad data"))
     {doing}
 except Exception as error:
     sys.exit(cluster.end(error.exit_code, str(error)))
 """
-    began = time.monotonic()
-    done = mpi.run(3, program)
+    began, done = time.monotonic(), mpi.run(3, program)
     assert done.returncode == 65 and time.monotonic() - began < 30
-    assert ours(done.stderr) == [f"nn: {'rank 2 of 3: ' if failing else ''}bad data"]
-
-
-def test_what_is_wrong_for_all_is_said_once(mpi):
-    done = mpi.run(3, JOIN + "sys.exit(cluster.end(2, 'wrong'))")
-    assert (done.returncode, ours(done.stderr)) == (2, ["nn: wrong"])
+    assert ours(done.stderr) == [f"nn: {who}bad data"]
 
 
 @pytest.mark.parametrize("doing", [WAITING, BUSY], ids=["waiting", "busy"])
@@ -185,8 +153,7 @@ def test_a_rank_that_ends_while_others_go_on_is_an_error(mpich, rank):
 
 def test_a_rank_that_does_not_come_is_not_waited_for_longer_than_allowed(mpi):
     program = f"import os, sys\nif os.environ['{mpi.rank}'] == '1': sys.exit(0)\n" + JOIN
-    began = time.monotonic()
-    done = mpi.run(3, program, NN_RENDEZVOUS_SECONDS=1.5)
+    began, done = time.monotonic(), mpi.run(3, program, NN_RENDEZVOUS_SECONDS=1.5)
     assert done.returncode != 0  # 1, or what the launcher makes of the ranks that it ends
     assert time.monotonic() - began < 20
     assert ours(done.stderr)[0].startswith("nn: rank 0 of 3: MPI did not start within 1.5 s: a rank is missing")
@@ -231,19 +198,15 @@ except UsageError as error:
     cluster.end(2, str(error))
 """
     done = mpich.run(3, program)
-    assert ours(done.stderr) == [
-        "nn: rank 2: its host has fewer GPUs than ranks; start one rank per GPU, and list the GPUs of each host with "
-        "gpus"
-    ]
+    told = "its host has fewer GPUs than ranks; start one rank per GPU, and list the GPUs of each host with gpus"
+    assert ours(done.stderr) == [f"nn: rank 2: {told}"]
 
 
 def test_two_versions_are_refused(mpich, folder):
     older = f"import os, nn\nif os.environ['{mpich.rank}'] == '1': nn.__version__ = '0.0.1'\n"
     done = mpich.run(2, older + f"import sys, nn.cli; sys.exit(nn.cli.main({MIRRORED!r}))")
-    assert done.returncode == 2
-    assert ours(done.stderr) == [
-        f"nn: version of nn: rank 1 has 0.0.1, rank 0 has {nn.__version__}; install one version everywhere"
-    ]
+    told = f"nn: version of nn: rank 1 has 0.0.1, rank 0 has {nn.__version__}; install one version everywhere"
+    assert (done.returncode, ours(done.stderr)) == (2, [told])
 
 
 def test_a_program_that_has_started_mpi_itself_keeps_it(mpich):
@@ -266,12 +229,9 @@ def test_a_process_alone_loads_no_mpi(folder):
         subprocess.run([sys.executable, "-c", program], env=alone(**variables), check=True)
 
 
-# ---------------------------------------------------------------- wrong launches of the command
-
-
 @pytest.fixture
 def folder(folder, monkeypatch):
-    prepare_launch(folder, monkeypatch)
+    launches.prepare_launch(folder, monkeypatch)
     return folder
 
 
@@ -306,46 +266,31 @@ def test_several_trainings_that_would_write_one_model_are_refused(mpi, folder):
 def test_a_launch_of_one_is_no_distribution(folder, monkeypatch):
     succeed(*SMALL, "--epochs", 3)
     alone = (folder / "m.bin").read_bytes()
-    for rank, size in (("RANK", "WORLD_SIZE"), ("PMI_RANK", "PMI_SIZE")):
-        monkeypatch.setenv(rank, "0")
-        monkeypatch.setenv(size, "1")
-        for how in ("mirrored", "central"):
-            succeed(*SMALL, "--epochs", 3, "--distribute", how)
-            assert (folder / "m.bin").read_bytes() == alone
+    for variables, how in (("RANK WORLD_SIZE", "mirrored"), ("PMI_RANK PMI_SIZE", "central")):
+        for name, value in zip(variables.split(), "01", strict=True):
+            monkeypatch.setenv(name, value)
+        succeed(*SMALL, "--epochs", 3, "--distribute", how)
+        assert (folder / "m.bin").read_bytes() == alone, variables
 
 
-def without(module: str) -> str:
-    """A training of a program that finds no such module."""
-    return f"import sys; sys.modules[{module!r}] = None\nimport nn.cli; sys.exit(nn.cli.main({MIRRORED!r}))"
-
-
-def test_without_mpi4py_its_command_is_told(mpich, folder):
-    done = mpich.run(2, without("mpi4py"))
-    assert done.returncode == 2
-    assert set(ours(done.stderr)) == {'nn: --distribute needs the package mpi4py: pip install "mpi4py>=4"'}
-
-
-def test_without_an_mpi_its_command_is_told(mpich, folder):
-    done = mpich.train(2, *MIRRORED, MPI4PY_LIBMPI="libnone.so")
-    assert done.returncode == 2
-    (line,) = set(ours(done.stderr))
-    assert line.startswith("nn: --distribute needs an MPI, and mpi4py finds none: pip install mpich")
+def test_without_mpi4py_or_an_mpi_the_command_that_installs_it_is_told(mpich, folder):
+    program = f"import sys; sys.modules['mpi4py'] = None\nimport nn.cli; sys.exit(nn.cli.main({MIRRORED!r}))"
+    for done, told in (
+        (mpich.run(2, program), 'needs the package mpi4py: pip install "mpi4py>=4"'),
+        (mpich.train(2, *MIRRORED, MPI4PY_LIBMPI="libnone.so"), "needs an MPI, and mpi4py finds none: pip install mpi"),
+    ):
+        (line,) = set(ours(done.stderr))
+        assert done.returncode == 2 and line.startswith(f"nn: --distribute {told}")
 
 
 def test_ranks_whose_mpi_is_another_than_their_launchers_are_refused(mpich, folder):
     """Open MPI's variables, but MPICH has started nothing: each process is alone."""
-    variables = {"OMPI_COMM_WORLD_RANK": "0", "OMPI_COMM_WORLD_SIZE": "2"}
-    before = shared_memory()
-    done = subprocess.run(
-        [sys.executable, "-m", "nn", *MIRRORED], env=mpich.environment(**variables), text=True, capture_output=True
-    )
+    before, own = shared_memory(), mpich.environment(**OPEN_MPI)
+    done = subprocess.run([sys.executable, "-m", "nn", *MIRRORED], env=own, text=True, capture_output=True)
     assert done.returncode == 2 and done.stderr.count("\n") == 1
     assert done.stderr.startswith("nn: mpiexec started this process as rank 0 of 2, but mpi4py's MPICH ")
     assert "reports rank 0 of 1; use the mpiexec of that MPI" in done.stderr
     assert not abandoned(before)
-
-
-# ---------------------------------------------------------------- cores
 
 
 @pytest.mark.parametrize(
@@ -359,14 +304,8 @@ def test_ranks_whose_mpi_is_another_than_their_launchers_are_refused(mpich, fold
     ],
 )
 def test_ranks_of_a_host_divide_its_cores(rank, asked, cores, threads, own, monkeypatch):
-    class Three(cluster.RankGroup):
-        size = 3
-
-        def gather(self, value):
-            return [value] * 3
-
-    rank_group, bound = Three(), []
-    rank_group.rank = rank
+    rank_group, bound = cluster.RankGroup(), []
+    rank_group.rank, rank_group.size, rank_group.gather = rank, 3, lambda value: [value] * 3
     monkeypatch.setattr(os, "sched_getaffinity", lambda pid: set(range(cores)))
     monkeypatch.setattr(os, "sched_setaffinity", lambda pid, mask: bound.append(list(mask)))
     monkeypatch.setattr("nn.backends.cpu.default_threads", lambda: cores)

@@ -10,31 +10,22 @@ import time
 
 import numpy as np
 import pytest
+from support import launches
 from support.command_line import position, succeed, write_two_classes
 from support.distances import relative_distance
-from support.launches import (
-    MIRRORED,
-    SECONDS,
-    SMALL,
-    STOPPED_UNTIL_DONE,
-    all_end,
-    find_mpi,
-    kill,
-    ours,
-    prepare_launch,
-    rank_process,
-    running,
-)
+from support.launches import MIRRORED, SECONDS, SMALL, STOPPED_UNTIL_DONE, all_end, find_mpi, kill, ours, rank_process
 
 import nn
+from nn.utils import default_threads
 
 
 @pytest.fixture
 def folder(folder, monkeypatch):
-    prepare_launch(folder, monkeypatch)
+    launches.prepare_launch(folder, monkeypatch)
     return folder
 
 
+LONG = [*MIRRORED, "--epochs", 100_000, "--checkpoint", "c.ck", "--resume", "auto"]
 NETWORKS = {"dense": "30,60:sigmoid,10:tanh,1", "conv": "3x8x8,conv8k3p1,maxpool2,dropout0.25,16,dropout0.5,3"}
 EPOCHS = """
 import sys, numpy as np, nn
@@ -74,8 +65,7 @@ sys.exit(cluster.end(0))
 @pytest.fixture(scope="module")
 def epochs(mpich, tmp_path_factory):
     """Gradients of a batch and parameters after an epoch, by 1, 2 and 3 ranks."""
-    folder = tmp_path_factory.mktemp("epochs")
-    found = {}
+    folder, found = tmp_path_factory.mktemp("epochs"), {}
     for size, ways in ((1, ["alone"]), (2, ["mirrored", "central"]), (3, ["mirrored", "central"])):
         done = mpich.launch(size, sys.executable, "-c", EPOCHS, repr(NETWORKS), folder / f"{size}.npz", *ways)
         assert done.returncode == 0, done.stderr
@@ -85,62 +75,49 @@ def epochs(mpich, tmp_path_factory):
 
 @pytest.mark.parametrize("how", ["mirrored", "central"])
 @pytest.mark.parametrize("size", [2, 3])
-@pytest.mark.parametrize("backend", ["seq", "omp"])
 @pytest.mark.parametrize("name", NETWORKS)
-def test_ranks_compute_what_one_process_does(epochs, name, backend, size, how):
+def test_ranks_compute_what_one_process_does(epochs, name, processor, size, how):
     for dtype, tolerance in (("float64", 1e-12), ("float32", 1e-5)):
-        one, several = (f"{name} {backend} {dtype} {way} " for way in ("alone", how))
+        one, several = (f"{name} {processor} {dtype} {way} " for way in ("alone", how))
         gradient = epochs[1][one + "31 moment1"]
         assert np.linalg.norm(gradient) > 0
         assert relative_distance(epochs[size][several + "31 moment1"], gradient) < tolerance
         assert relative_distance(epochs[size][several + "31 loss"], epochs[1][one + "31 loss"]) < tolerance
-    one, several = (f"{name} {backend} float64 {way} 107 " for way in ("alone", how))
+    one, several = (f"{name} {processor} float64 {way} 107 " for way in ("alone", how))
     for what in ("parameters", "loss"):
         assert relative_distance(epochs[size][several + what], epochs[1][one + what]) < 1e-9
-
-
-def test_mirrored_and_central_take_the_same_steps(epochs):
-    for key in epochs[2].files:
-        if " mirrored " in key and key.endswith(("parameters", "loss")):
-            assert relative_distance(epochs[2][key.replace("mirrored", "central")], epochs[2][key]) < 1e-6
+        for rows, dtype in ((31, "float64"), (31, "float32"), (107, "float32")):
+            key = f"{name} {processor} {dtype} {how} {rows} {what}"
+            assert relative_distance(epochs[size][key], epochs[size][key.replace(how, "central")]) < 1e-6
 
 
 def test_ranks_train_one_model_and_rank_0_tells(mpich, folder):
-    succeed(*SMALL, "--epochs", 4, "--dtype", "float64")
-    alone, config = succeed("--test", "--model", "m.bin", "--json").json, nn.Model.load("m.bin").network.config
-    several = [*MIRRORED[:-2], "--distribute", "central", "--epochs", 4, "--dtype", "float64", "--json"]
-    done = mpich.train(3, *several, "--history", "h.csv", "--checkpoint", "c.ck")
+    given = [*SMALL, "--epochs", 4, "--dtype", "float64", "--json"]
+    of_one, test = succeed(*given).json, ("--test", "--model", "m.bin", "--json")
+    alone, config = succeed(*test).json, nn.Network.load("m.bin").config
+    done = mpich.train(3, *given, "--distribute", "central", "--history", "h.csv", "--checkpoint", "c.ck")
     assert (done.returncode, done.stderr) == (0, "")
     result = json.loads(done.stdout)  # one object, of rank 0
     assert result["ranks"] == 3 and len(result["loss"]) == 4
+    assert result["val_loss"] == pytest.approx(of_one["val_loss"], rel=1e-9)  # of all held-out rows
+    assert result["loss"] == pytest.approx(of_one["loss"], rel=1e-9)
     assert len((folder / "h.csv").read_text().splitlines()) == 5
     assert position("c.ck")["epoch"] == 4
-    tested = succeed("--test", "--model", "m.bin", "--json").json
-    assert tested == pytest.approx(alone, rel=1e-6)
-    assert nn.Model.load("m.bin").network.config == config  # nothing of ranks
-
-
-def test_the_validation_loss_is_of_all_held_out_rows(mpich, folder):
-    given = [*SMALL[:-1], "--epochs", 2, "--dtype", "float64", "--json", "--quiet"]
-    alone = succeed(*given).json
-    done = mpich.train(3, *given, "--distribute", "mirrored")
-    several = json.loads(done.stdout)
-    assert several["val_loss"] == pytest.approx(alone["val_loss"], rel=1e-9)
-    assert several["loss"] == pytest.approx(alone["loss"], rel=1e-9)
+    assert succeed(*test).json == pytest.approx(alone, rel=1e-6)
+    assert nn.Network.load("m.bin").config == config  # nothing of ranks
 
 
 @pytest.mark.parametrize(
     "how, more", [("mirrored", []), ("central", ["--memory", "100M"]), ("mirrored", ["--refit"]), ("central", [])]
 )
 def test_weights_and_the_best_epoch_are_those_of_one_process(mpich, folder, how, more):
-    given = [*SMALL[:-1], "--epochs", 5, "--dtype", "float64", "--json", "--quiet", "--class_weight", "1,3"]
+    given = [*SMALL, "--epochs", 5, "--dtype", "float64", "--json", "--class_weight", "1,3"]
     given += ["--validation", 0.3, "--monitor", "brier", "--patience", 2, *more]
-    alone = succeed(*given).json
-    several = json.loads(mpich.train(3, *given, "--distribute", how).stdout)
-    assert several["rows"] == alone["rows"] and several["validation"] == alone["validation"]
-    assert several["best_epoch"] == alone["best_epoch"]
+    alone, several = succeed(*given).json, json.loads(mpich.train(3, *given, "--distribute", how).stdout)
+    for name in ("rows", "validation", "best_epoch"):
+        assert several[name] == alone[name], name
     for name in ("loss", "val_loss", "val_metric"):
-        assert several[name] == pytest.approx(alone[name], rel=1e-9)
+        assert several[name] == pytest.approx(alone[name], rel=1e-9), name
 
 
 API = """
@@ -166,32 +143,24 @@ def test_a_python_program_trains_with_ranks_and_all_hold_the_same_network(mpich,
 @pytest.mark.parametrize("failing", ["1 / 0", "net.engine.epoch = lambda *_: 1 / 0"], ids=["before", "epoch"])
 def test_a_python_program_that_fails_on_one_rank_ends_on_all(mpich, folder, failing):
     """In an epoch the others wait for its gradients."""
-    failing = f"if net.engine.rank_group.rank == 1: {failing}\nresult ="
-    program = API.replace("HOW", "'mirrored'").replace("result =", failing)
-    began = time.monotonic()
-    done = mpich.run(3, program)
+    failing, began = f"if net.engine.rank_group.rank == 1: {failing}\nresult =", time.monotonic()
+    done = mpich.run(3, API.replace("HOW", "'mirrored'").replace("result =", failing))
     assert done.returncode == 1 and time.monotonic() - began < 30
     (line,) = ours(done.stderr)  # the launcher may put a piece of another rank's traceback behind it
     assert line.startswith("nn: rank 1 of 3: ZeroDivisionError: division by zero")
     assert not any(line[:1].isdigit() for line in done.stdout.splitlines())
 
 
-LONG = [*MIRRORED, "--epochs", 100_000, "--checkpoint", "c.ck", "--resume", "auto"]
-
-
 @pytest.mark.parametrize(
     "signum, code", [(signal.SIGTERM, 75), (signal.SIGUSR1, 75), (signal.SIGINT, 130)], ids=lambda value: str(value)
 )
 def test_a_signal_to_one_rank_stops_all_with_the_state_saved(mpich, folder, signum, code):
-    with running(mpich, 3, *LONG) as launcher:
+    with launches.running(mpich, 3, *LONG) as launcher:
         os.kill(rank_process(launcher, mpich, 1), signum)
         out, err = launcher.communicate(timeout=SECONDS)
-    assert launcher.returncode == code
-    assert out == "" and err.splitlines() == [
-        f"nn: stopped by {signal.Signals(signum).name}: the state is saved in c.ck, "
-        "continue with --resume auto, m.bin was not written"
-    ]
-    assert position("c.ck")["step"] > 0
+    assert (launcher.returncode, out) == (code, "") and position("c.ck")["step"] > 0
+    told = "the state is saved in c.ck, continue with --resume auto, m.bin was not written"
+    assert err == f"nn: stopped by {signal.Signals(signum).name}: {told}\n"
 
 
 STOPPED = (
@@ -225,26 +194,24 @@ ds = nn.load(DATA)
     [("2,16,dropout0.2,8,1", "two.csv", "mirrored"), ("1x8x8,conv4k3,dropout0.3,3", "x.npz", "central")],
 )
 def test_ranks_that_are_stopped_after_every_batch_end_in_the_same_bytes(mpich, folder, layers, data, how):
-    rng = np.random.default_rng(0)
-    np.savez("x.npz", x=rng.integers(0, 256, (200, 1, 8, 8), np.uint8), y=np.arange(200) % 3)
+    images = np.random.default_rng(0).integers(0, 256, (200, 1, 8, 8), np.uint8)
+    np.savez("x.npz", x=images, y=np.arange(200) % 3)
     program = STOPPED.replace("HOW", repr(how)).replace("LAYERS", repr(layers)).replace("DATA", repr(data))
     done = mpich.run(3, program)
-    assert done.returncode == 0, done.stderr
-    assert int(done.stdout) >= 10  # of 3 epochs of 4 batches or more
+    assert done.returncode == 0 and int(done.stdout) >= 10, done.stderr  # of 3 epochs of 4 batches or more
     assert (folder / "net.bin").read_bytes() == (folder / "peace.bin").read_bytes()
 
 
 def test_a_killed_rank_ends_all_and_the_checkpoint_stays(mpi, folder):
-    with running(mpi, 3, *LONG) as launcher:
+    with launches.running(mpi, 3, *LONG) as launcher:
         pids = [rank_process(launcher, mpi, rank) for rank in range(3)]
         kill(pids[1])
         began = time.monotonic()
         _, err = launcher.communicate(timeout=SECONDS)
         assert all_end(pids) and time.monotonic() - began < 10
-    assert launcher.returncode != 0 and ours(err) == []
-    assert not (folder / "m.bin").exists()
+    assert launcher.returncode != 0 and ours(err) == [] and not (folder / "m.bin").exists()
     done = position("c.ck")["step"]
-    with running(mpi, 3, *LONG) as launcher:
+    with launches.running(mpi, 3, *LONG) as launcher:
         os.kill(rank_process(launcher, mpi, 0), signal.SIGTERM)
         launcher.communicate(timeout=SECONDS)
     assert launcher.returncode == 75 and position("c.ck")["step"] > done
@@ -282,40 +249,25 @@ def test_two_ranks_give_the_same_bytes_by_any_mpi(folder, how):
         (["--dataset", "$N"], 66, "nn: rank 1 of 3: none.csv: no such file"),
         (["--resume", "$R"], 66, "nn: rank 1 of 3: none.ck: no such checkpoint"),
         (["--reference", "--layers", "2,4,1"], 2, "nn: --reference"),
+        (["--holdout", 0.997], 2, "nn: 3 ranks for 2 rows to train on: start at most 2, or give more data"),
     ],
-    ids=["seed", "data", "no data", "no checkpoint", "reference"],
+    ids=["seed", "data", "no data", "no checkpoint", "reference", "few rows"],
 )
-def test_ranks_that_are_not_about_to_do_the_same_are_told_so(mpich, folder, command, code, line):
+def test_ranks_that_are_not_about_to_do_the_same_or_too_many_are_told_so(mpich, folder, command, code, line):
     write_two_classes(folder / "other.csv", rows=302)
     succeed(*SMALL, "--epochs", 2, "--checkpoint", "c.ck")
     choose = 'D=two.csv N=two.csv R=c.ck; if [ "$PMI_RANK" = 1 ]; then D=other.csv N=none.csv R=none.ck; fi; '
     command = " ".join(map(str, [sys.executable, "-m nn", *MIRRORED, "--epochs 2", *command]))
-    began = time.monotonic()
-    done = mpich.launch(3, "sh", "-c", choose + "exec " + command)
+    began, done = time.monotonic(), mpich.launch(3, "sh", "-c", choose + "exec " + command)
     assert time.monotonic() - began < 30
-    assert done.returncode == code, done.stderr
     (told,) = ours(done.stderr)
-    assert told.startswith(line)
+    assert done.returncode == code and told.startswith(line), done.stderr
 
 
-def test_more_ranks_than_rows_are_refused(mpich, folder):
-    write_two_classes(folder / "two.csv", rows=4)
-    done = mpich.train(3, *MIRRORED, "--holdout", 0.5)
-    assert done.returncode == 2
-    assert done.stderr == "nn: 3 ranks for 2 rows to train on: start at most 2, or give more data\n"
-
-
-def test_the_cores_are_shared_among_the_ranks_of_a_host(mpich, folder):
-    from nn.utils import default_threads
-
-    done = mpich.train(2, *MIRRORED[:-2], "--distribute", "mirrored", "--layers", "2,900,900,1", "--json",
-                    "--epochs", 1, "--batch_number", 200)  # fmt: skip
-    assert json.loads(done.stdout)["threads"] == max(1, default_threads() // 2)
-
-
-def test_the_profile_shows_the_messages(mpich, folder):
-    done = mpich.train(2, *MIRRORED, "--epochs", 20, "--profile", "--json", "--trace", "t.json")
-    profile = json.loads(done.stdout)["profile"]
-    assert profile["communication_ms"] > 0 and profile["update_ms"] > 0
+def test_the_cores_of_a_host_are_shared_among_its_ranks_and_the_profile_shows_the_messages(mpich, folder):
+    wide = "--layers", "2,900,900,1", "--json", "--epochs", 4, "--batch_number", 200
+    told = json.loads(mpich.train(2, *MIRRORED, *wide, "--profile", "--trace", "t.json").stdout)
+    assert told["threads"] == max(1, default_threads() // 2)
+    assert told["profile"]["communication_ms"] > 0 and told["profile"]["update_ms"] > 0
     names = {event["name"] for event in json.loads((folder / "t.json").read_text())["traceEvents"]}
     assert "communication" in names

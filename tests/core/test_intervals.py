@@ -28,25 +28,20 @@ def binary_intervals(truth, scores, threshold, weights=None):
     return intervals(Judged("binary", truth, scores, threshold), checked_weights(weights, len(truth)))
 
 
-def two_classes(rows=60, ties=True):
+def two_classes(ties=True):
     rng = np.random.default_rng(0)
-    truth = (rng.random(rows) < 0.4).astype(np.int32)
+    truth = (rng.random(60) < 0.4).astype(np.int32)
     scores = np.clip(rng.normal(0.3 + 0.3 * truth, 0.2), 0, 1)
     return truth, (scores.round(1) if ties else scores)
 
 
-def interval_of(reports, *names):
-    """Percentiles of a figure that some reports hold, by NumPy."""
-    values = []
-    for report in reports:
-        for name in names:
-            report = report[name]
-        values.append(report)
-    values = [value for value in values if value is not None]
-    return pytest.approx(np.percentile(values, [2.5, 97.5]), rel=1e-9)
-
-
-# ---------------------------------------------------------------- the draws
+def assert_percentiles(found, names, reports):
+    """found: intervals by name; each has NumPy's percentiles of the figure, in those reports that hold it."""
+    assert list(found) == names.split()
+    for name, ends in found.items():
+        values = [{**report, **report.get("macro", {})}[name] for report in reports]
+        percentiles = np.percentile([value for value in values if value is not None], [2.5, 97.5])
+        assert ends == pytest.approx(percentiles, rel=1e-9), name
 
 
 def test_resamples_have_as_many_rows_as_there_are_drawn_evenly_and_differ_by_number_and_seed():
@@ -60,14 +55,9 @@ def test_resamples_have_as_many_rows_as_there_are_drawn_evenly_and_differ_by_num
 
 @pytest.mark.parametrize("threads", [1, 2, 5])
 def test_the_number_of_threads_changes_nothing(monkeypatch, threads):
+    usual = binary_intervals(*two_classes(), 0.5)
     monkeypatch.setattr(bootstrap, "default_threads", lambda: threads)
-    truth, scores = two_classes()
-    by_others = binary_intervals(truth, scores, 0.5)
-    monkeypatch.undo()
-    assert by_others == binary_intervals(truth, scores, 0.5)
-
-
-# ---------------------------------------------------------------- against the reports of the drawn rows
+    assert binary_intervals(*two_classes(), 0.5) == usual
 
 
 @pytest.mark.parametrize("weighted", [False, True])
@@ -75,22 +65,17 @@ def test_the_number_of_threads_changes_nothing(monkeypatch, threads):
 def test_intervals_of_two_classes_are_percentiles_of_reports(ties, weighted):
     truth, scores = two_classes(ties=ties)
     weights = np.random.default_rng(1).random(len(truth)) if weighted else np.ones(len(truth))
-    found = binary_intervals(truth, scores, 0.45, weights)
     reports = [binary_report(truth, scores, 0.45, times * weights) for times in draws(len(truth))]
-    expected = ["precision", "recall", "f1", "accuracy", "mcc", "roc_auc", "pr_auc", "log_loss", "brier"]
-    assert list(found) == expected
-    for name, ends in found.items():
-        assert ends == interval_of(reports, name), name
+    names = "precision recall f1 accuracy mcc roc_auc pr_auc log_loss brier"
+    assert_percentiles(binary_intervals(truth, scores, 0.45, weights), names, reports)
 
 
 def test_intervals_of_several_classes_are_percentiles_of_reports():
     rng = np.random.default_rng(2)
     truth, scores = rng.integers(0, 3, 50), rng.dirichlet(np.ones(4), 50)  # class 3 is not there
-    found = intervals(Judged("multiclass", truth, scores))
     reports = [multiclass_report(truth, scores, weights=times) for times in draws(50)]
-    assert list(found) == ["precision", "recall", "f1", "accuracy", "mcc", "log_loss", "brier"]
-    for name, ends in found.items():
-        assert ends == interval_of(reports, *(["macro"] if name in reports[0]["macro"] else []), name), name
+    names = "precision recall f1 accuracy mcc log_loss brier"
+    assert_percentiles(intervals(Judged("multiclass", truth, scores)), names, reports)
 
 
 @pytest.mark.parametrize("offset", [0, 1e6])
@@ -101,9 +86,7 @@ def test_intervals_of_regression_are_percentiles_of_reports(offset):
     predicted, persistence = truth + rng.normal(size=(50, 2)) / 2, truth + rng.normal(size=(50, 2))
     found = intervals(Judged("regression", truth, predicted, persistence=persistence))
     reports = [regression_report(truth, predicted, None, persistence, times) for times in draws(50)]
-    assert list(found) == ["mse", "mae", "rmse", "r2", "persistence_rmse", "skill"]
-    for name, ends in found.items():
-        assert ends == interval_of(reports, name), name
+    assert_percentiles(found, "mse mae rmse r2 persistence_rmse skill", reports)
 
 
 def test_an_interval_covers_the_truth_about_as_often_as_it_says():
@@ -115,9 +98,6 @@ def test_an_interval_covers_the_truth_about_as_often_as_it_says():
         low, high = interval(draws(100, seed, 400) @ right / 100)
         covered += low <= 0.8 <= high
     assert 178 < covered <= 200
-
-
-# ---------------------------------------------------------------- where there is none
 
 
 def test_what_is_undefined_has_no_interval():
@@ -135,14 +115,10 @@ def test_what_is_undefined_has_no_interval():
 def test_the_rows_of_the_credit_card_test_take_less_than_a_second():
     """0.19 s measured on two cores."""
     rng = np.random.default_rng(0)
-    truth = (rng.random(5725) < 0.02).astype(np.int32)
-    scores = rng.random(5725).astype(np.float32)
+    truth, scores = (rng.random(5725) < 0.02).astype(np.int32), rng.random(5725).astype(np.float32)
     began = time.perf_counter()
     binary_intervals(truth, scores, 0.5)
     assert time.perf_counter() - began < 1
-
-
-# ---------------------------------------------------------------- the flag
 
 
 @pytest.mark.parametrize("write", [write_two_classes, write_three_classes, write_numbers])
@@ -161,9 +137,8 @@ def test_a_test_gives_intervals_when_asked(folder, write):
     assert sum(inside) >= len(inside) - 1
     table = succeed("--test", "--model", "m.bin", "--intervals").out
     assert "95 % interval" in table and "95 %" not in succeed("--test", "--model", "m.bin").out
-    key = next(iter(intervals))
-    assert " to ".join(f"{end:.{4 if 'mse' not in plain else 6}{'f' if 'mse' not in plain else 'g'}}"
-                       for end in intervals[key]) in table  # fmt: skip
+    in_table = "{:.6g} to {:.6g}" if "mse" in plain else "{:.4f} to {:.4f}"
+    assert in_table.format(*next(iter(intervals.values()))) in table
 
 
 def test_intervals_are_the_same_under_a_limit_and_not_of_the_reference(folder):

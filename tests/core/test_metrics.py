@@ -13,16 +13,19 @@ from support.figures import close, dataset, judged_rows, network, report_of
 
 from nn.core.metrics import _FORMULAS, checked_weights, confusion_matrix, decide, metric, metrics_of, r2
 from nn.nn_aux import METRICS
-from nn.test import binary_report, multiclass_report, regression_report
+from nn.test import multiclass_report, regression_report
 from nn.test import test as evaluate  # under another name, pytest would collect it
 from nn.train.options import Monitor
 from nn.utils import DataError, UsageError
 
-# ---------------------------------------------------------------- several classes
 
-
-def assert_multiclass_as_sklearn(report, truth, scores):
-    labels, predicted = range(scores.shape[1]), scores.argmax(axis=1)
+@pytest.mark.parametrize("rows, classes", [(1, 3), (2, 2), (9, 6), (50, 3), (1000, 10), (200, 100)])
+@pytest.mark.parametrize("levels", [2, 2**20], ids=["tied", "distinct"])
+def test_multiclass_figures_are_those_of_scikit_learn(rows, classes, levels):
+    rng = np.random.default_rng(rows)
+    truth = rng.integers(0, classes, rows).astype(np.int32)
+    scores = rng.integers(0, levels, (rows, classes)).astype(np.float32)
+    report, labels, predicted = multiclass_report(truth, scores), range(classes), scores.argmax(axis=1)
     assert report["confusion"] == metrics.confusion_matrix(truth, predicted, labels=labels).tolist()
     assert report["accuracy"] == close(metrics.accuracy_score(truth, predicted))
     score = metrics.precision_recall_fscore_support
@@ -32,15 +35,6 @@ def assert_multiclass_as_sklearn(report, truth, scores):
     for rate, expected in zip(("precision", "recall", "f1", "support"), per_class, strict=True):
         assert [row[rate] for row in report["per_class"]] == close(expected)
     assert sum(map(sum, report["confusion"])) == sum(row["support"] for row in report["per_class"]) == len(truth)
-
-
-@pytest.mark.parametrize("rows, classes", [(1, 3), (2, 2), (9, 6), (50, 3), (1000, 10), (200, 100)])
-@pytest.mark.parametrize("levels", [2, 2**20], ids=["tied", "distinct"])
-def test_multiclass_figures_are_those_of_scikit_learn(rows, classes, levels):
-    rng = np.random.default_rng(rows)
-    truth = rng.integers(0, classes, rows).astype(np.int32)
-    scores = rng.integers(0, levels, (rows, classes)).astype(np.float32)
-    assert_multiclass_as_sklearn(multiclass_report(truth, scores), truth, scores)
 
 
 def test_a_multiclass_report_worked_by_hand(warnings_of):
@@ -62,25 +56,19 @@ def test_a_multiclass_report_worked_by_hand(warnings_of):
     assert warnings_of() == [
         "set to 0 (denominator 0): precision of c (never predicted); recall of c (not in the data); f1 of c (neither)"
     ]
+    multiclass_report(np.zeros(2, int), np.eye(100)[[0, 0]])  # many absent classes are counted, not listed
+    assert warnings_of()[1].endswith("f1 of 1, 2, 3, 4, 5, 6, 7, 8, 9, 10 and 89 more (neither)")
 
 
-def test_many_absent_classes_are_counted_not_listed(warnings_of):
-    multiclass_report(np.zeros(2, int), np.eye(100)[[0, 0]])
-    (line,) = warnings_of()
-    assert line.endswith("f1 of 1, 2, 3, 4, 5, 6, 7, 8, 9, 10 and 89 more (neither)")
-
-
-def test_the_first_of_equal_scores_wins():
+def test_the_first_of_equal_scores_wins_and_a_score_equal_to_the_threshold_is_class_1():
     assert decide(np.array([[0.2, 0.4, 0.4], [0.5, 0.5, 0.0], [0.0, 0.0, 0.0]])).tolist() == [1, 0, 0]
+    assert decide(np.array([0.25, 0.5, 0.75], np.float32), 0.5).tolist() == [0, 1, 1]
 
 
 def test_confusion_does_not_overflow_the_type_of_the_labels():
     truth = np.array([199, 199, 0], np.int16)  # 199 * 200 passes 2^15
     confusion = confusion_matrix(truth, np.array([199, 0, 199], np.int16), 200)
     assert (confusion[199, 199], confusion[199, 0], confusion[0, 199], confusion.sum()) == (1, 1, 1, 3)
-
-
-# ---------------------------------------------------------------- regression
 
 
 @pytest.mark.parametrize("rows, outputs", [(2, 1), (100, 1), (1000, 3), (3, 40)])
@@ -94,13 +82,10 @@ def test_regression_figures_are_those_of_scikit_learn(rows, outputs, dtype, shif
     weights = rng.random(rows) if weighted else None
     report = regression_report(truth, predicted, weights=weights)
     truth, predicted = truth.astype(np.float64), predicted.astype(np.float64)
-    mse = metrics.mean_squared_error(truth, predicted, sample_weight=weights)
+    judges = metrics.mean_squared_error, metrics.mean_absolute_error, metrics.r2_score
+    mse, mae, r2 = (judge(truth, predicted, sample_weight=weights) for judge in judges)
     assert list(report) == ["rows", *(["weighted"] if weighted else []), "mse", "mae", "rmse", "r2"]
-    assert report["rows"] == rows
-    assert report["mse"] == close(mse)
-    assert report["mae"] == close(metrics.mean_absolute_error(truth, predicted, sample_weight=weights))
-    assert report["rmse"] == close(mse**0.5)
-    assert report["r2"] == close(metrics.r2_score(truth, predicted, sample_weight=weights))
+    assert [report[name] for name in ("rows", "mse", "mae", "rmse", "r2")] == close([rows, mse, mae, mse**0.5, r2])
 
 
 def test_a_regression_report_worked_by_hand():
@@ -122,13 +107,8 @@ def test_r2_of_a_constant_truth_is_undefined(warnings_of):
 @pytest.mark.parametrize("size", [1e200, 1e-200])
 def test_squares_beyond_float64_are_undefined(size, warnings_of):
     report = regression_report(np.array([[0.0], [size]]), np.array([[size], [0.0]]))
-    assert report["mae"] == size
-    assert report["r2"] is None
-    assert report["mse"] is None or report["mse"] == 0
+    assert report["mae"] == size and report["r2"] is None and report["mse"] in (None, 0)
     assert "float64" in warnings_of()[0]
-
-
-# ---------------------------------------------------------------- probabilities
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
@@ -160,21 +140,12 @@ def test_log_loss_and_brier_score_of_several_classes_are_those_of_scikit_learn(w
 
 
 @pytest.mark.parametrize(
-    "report",
-    [
-        lambda: binary_report(np.array([0, 1]), np.array([-0.1, 0.9]), 0.5),
-        lambda: binary_report(np.array([0, 1]), np.array([0.1, 1.1]), 0.5),
-        lambda: multiclass_report(np.array([0, 1]), np.array([[0.9, 0.8], [0.1, 0.9]])),
-    ],
-    ids=["below 0", "above 1", "sums of 1.7 and 1.0"],
+    "scores", [[-0.1, 0.9], [0.1, 1.1], [[0.9, 0.8], [0.1, 0.9]]], ids=["below 0", "above 1", "sums of 1.7 and 1.0"]
 )
-def test_scores_that_are_no_probabilities_have_no_log_loss(report, warnings_of):
-    figures = report()
+def test_scores_that_are_no_probabilities_have_no_log_loss(scores, warnings_of):
+    figures = report_of("binary" if np.ndim(scores) == 1 else "multiclass", np.array([0, 1]), np.array(scores))
     assert figures["log_loss"] is None and figures["brier"] is None and figures["accuracy"] == 1
     assert warnings_of() == ["log_loss and brier are undefined: the network's outputs are no probabilities"]
-
-
-# ---------------------------------------------------------------- weights
 
 
 @pytest.mark.parametrize("seed", range(5))
@@ -196,17 +167,16 @@ def test_a_row_of_weight_2_is_the_row_twice_and_one_of_weight_0_none(task, seed)
 @pytest.mark.parametrize(
     "weights, message",
     [
-        ([1, -0.5, 1], "weights: row 1: found -0.5, expected a finite number, 0 or above"),
-        ([1, 1, np.nan], "weights: row 2: found nan, expected a finite number, 0 or above"),
-        ([np.inf, 1, 1], "weights: row 0: found inf, expected a finite number, 0 or above"),
-        ([0, 0, 0], "weights: all weights are 0, expected at least one above 0"),
-        ([1, 1], "weights: found 2 weights, expected one for each of the 3 rows"),
+        ([1, -0.5, 1], "row 1: found -0.5, expected a finite number, 0 or above"),
+        ([1, 1, np.nan], "row 2: found nan, expected a finite number, 0 or above"),
+        ([np.inf, 1, 1], "row 0: found inf, expected a finite number, 0 or above"),
+        ([0, 0, 0], "all weights are 0, expected at least one above 0"),
+        ([1, 1], "found 2 weights, expected one for each of the 3 rows"),
     ],
 )
 def test_bad_weights_are_refused(weights, message):
-    with pytest.raises(DataError) as error:
+    with pytest.raises(DataError, match=f"^weights: {message}$"):
         checked_weights(np.array(weights), 3)
-    assert str(error.value) == message
 
 
 def test_the_weights_of_a_data_set_are_used_whole_or_in_blocks():
@@ -216,9 +186,6 @@ def test_the_weights_of_a_data_set_are_used_whole_or_in_blocks():
     ds.x[:, 0] = [0, 1, 2, 2]
     report = evaluate(net, ds)
     assert report["weighted"] and report["accuracy"] == 0.6 and report["rows"] == 4
-
-
-# ---------------------------------------------------------------- by name
 
 
 def test_metrics_have_the_values_of_the_reports():
@@ -236,35 +203,27 @@ def test_metrics_have_the_values_of_the_reports():
                 assert value == close(metrics.matthews_corrcoef(truth, scores.argmax(axis=1), sample_weight=weights))
 
 
-def test_metrics_know_which_way_is_better():
+def test_metrics_know_which_way_is_better_and_each_has_a_formula_for_each_of_its_tasks():
     better_when_lower = {name for name, known in METRICS.items() if not known.higher_is_better}
     assert better_when_lower == {"loss", "log_loss", "brier", "mse", "rmse", "mae", "persistence_rmse"}
     assert Monitor("loss").is_better(0.1, 0.2) and not Monitor("loss").is_better(0.2, 0.2)
     assert Monitor("f1").is_better(0.2, 0.1) and not Monitor("f1").is_better(float("nan"), 0.1)
-
-
-def test_each_metric_has_a_formula_for_each_of_its_tasks():
-    """And no formula is left over."""
     asked = {(of, name) for name, known in METRICS.items() for of in known.of.values()}
-    assert asked == {*_FORMULAS}
+    assert asked == {*_FORMULAS}, "and no formula is left over"
 
 
 def test_a_perfect_prediction_has_the_best_value():
     truth, best = np.array([0, 1, 2, 1]), {True: 1, False: 0}
-    of = {
-        "binary": (truth % 2, truth % 2 * 1.0),
-        "multiclass": (truth, np.eye(3)[truth]),
-        "regression": (truth * 1.0, truth * 1.0),
-    }
-    for task, (y, scores) in of.items():
+    binary, several, numbers = (truth % 2, truth % 2 * 1.0), (truth, np.eye(3)[truth]), (truth * 1.0, truth * 1.0)
+    for task, (y, scores) in {"binary": binary, "multiclass": several, "regression": numbers}.items():
         for name in metrics_of(task):
             assert metric(name, task, y, scores) == pytest.approx(best[METRICS[name].higher_is_better], abs=1e-15)
 
 
 def test_a_metric_that_does_not_fit_is_refused_with_those_that_do():
-    with pytest.raises(UsageError) as error:
-        metric("pr_auc", "regression", np.zeros(2), np.zeros(2))
-    message = "--monitor pr_auc: does not fit a regression task; choose from loss, mse, mae, rmse, r2"
-    assert str(error.value) == message
-    with pytest.raises(UsageError, match="--monitor auc: unknown; choose from loss, precision, recall, f1"):
-        metric("auc", "binary", np.zeros(2), np.zeros(2))
+    for name, task, message in (
+        ("pr_auc", "regression", "does not fit a regression task; choose from loss, mse, mae, rmse, r2$"),
+        ("auc", "binary", "unknown; choose from loss, precision, recall, f1"),
+    ):
+        with pytest.raises(UsageError, match=f"^--monitor {name}: {message}"):
+            metric(name, task, np.zeros(2), np.zeros(2))

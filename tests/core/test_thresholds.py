@@ -17,8 +17,6 @@ from nn.train.decision import decide_by, judged
 from nn.train.options import options_of
 from nn.utils import DataError, NnError, UsageError
 
-# ---------------------------------------------------------------- the judge
-
 
 def fbeta_of(counts, beta):
     part = (1 + beta**2) * counts.tp
@@ -39,34 +37,22 @@ GOALS = {  # rule -> (what is to be as large as possible, which cut-offs are all
 }
 
 
-def every_cut_off(truth, scores, weights=None):
-    """Counts of all cut-offs, the highest first: each distinct score as threshold, and one above all."""
-    distinct = np.unique(scores.astype(np.float64))[::-1]
-    thresholds = [np.inf, *distinct]
-    return [confusion_counts(truth, decide(scores, t), weights) for t in thresholds]
-
-
 def check_best(rule, truth, scores, weights=None):
-    """The threshold is as good as the best cut-off, and it is the highest of those as good."""
+    """The threshold is as good as the best cut-off, and it is the highest of those as good. Cut-offs: each distinct
+    score as threshold, and one above all."""
     goal, allowed = GOALS[rule]
-    cuts = every_cut_off(truth, scores, weights)
-    fitting = [c for c in cuts if allowed(c)]
+    thresholds = [np.inf, *np.unique(scores.astype(np.float64))[::-1]]
+    fitting = [c for t in thresholds if allowed(c := confusion_counts(truth, decide(scores, t), weights))]
     if not fitting:
         with pytest.raises(UsageError):
             best_threshold(rule, truth, scores, weights)
         return
     threshold = best_threshold(rule, truth, scores, weights)
-    found = confusion_counts(truth, decide(scores, threshold), weights)
-    best = max(map(goal, fitting))
-    assert allowed(found) and goal(found) == best
-    assert found == next(c for c in fitting if goal(c) == best)
+    assert confusion_counts(truth, decide(scores, threshold), weights) == max(fitting, key=goal)  # the first of equals
 
 
-rows_of_two = st.lists(
-    st.tuples(st.integers(0, 1), st.integers(-3, 3) | st.floats(-10, 10, width=32), st.integers(0, 3)),
-    min_size=1,
-    max_size=40,
-).filter(lambda rows: any(label and weight for label, _, weight in rows))
+a_row = st.tuples(st.integers(0, 1), st.integers(-3, 3) | st.floats(-10, 10, width=32), st.integers(0, 3))
+some_rows = st.lists(a_row, min_size=1, max_size=40).filter(lambda rows: any(y and weight for y, _, weight in rows))
 
 
 def test_every_rule_has_a_goal():
@@ -74,7 +60,7 @@ def test_every_rule_has_a_goal():
 
 
 @pytest.mark.parametrize("rule", GOALS)
-@given(rows=rows_of_two, weighted=st.booleans())
+@given(rows=some_rows, weighted=st.booleans())
 def test_a_rule_finds_what_a_search_over_all_cut_offs_finds(rule, rows, weighted):
     labels, scores, weights = map(np.array, zip(*rows, strict=True))
     if weighted:
@@ -114,11 +100,9 @@ def test_a_network_whose_output_is_not_finite_decides_nothing(rule, value):
 
 def test_a_precision_that_no_cut_off_reaches_is_refused_with_the_best_one():
     truth, scores = np.array([1, 0, 1, 0]), np.array([0.9, 0.95, 0.8, 0.1])
-    with pytest.raises(UsageError) as error:
+    message = "^--threshold precision=0.9: no cut-off reaches it, the best has precision 0.6667; ask for at most that$"
+    with pytest.raises(UsageError, match=message):
         best_threshold("precision=0.9", truth, scores)
-    assert str(error.value) == (
-        "--threshold precision=0.9: no cut-off reaches it, the best has precision 0.6667; ask for at most that"
-    )
     assert best_threshold("precision=0.66", truth, scores) == pytest.approx(0.45)
 
 
@@ -136,9 +120,6 @@ def test_what_is_no_rule_is_refused_everywhere(two, text):
         nn.train(nn.Network("2,1", "binary"), nn.load("two.csv"), threshold=text)
 
 
-# ---------------------------------------------------------------- calibration
-
-
 def two_classes(rng, rows=400, sharpness=3.0):
     """Truth, and scores (rows, 1) whose logits are `sharpness` times too large."""
     logits = rng.normal(size=(rows, 1)) * 2
@@ -154,11 +135,6 @@ def several_classes(rng, rows=400, sharpness=0.4):
     return truth, flat / flat.sum(axis=1, keepdims=True)
 
 
-def loss_at(temperature, truth, scores, weights):
-    changed = tempered(scores, temperature)
-    return log_loss(truth, changed, weights)
-
-
 @pytest.mark.parametrize("weighted", [False, True])
 @pytest.mark.parametrize("make, about", [(two_classes, 3.0), (several_classes, 0.4)])
 def test_the_temperature_has_the_least_log_loss_by_scipy(make, about, weighted):
@@ -167,21 +143,20 @@ def test_the_temperature_has_the_least_log_loss_by_scipy(make, about, weighted):
     truth, scores = make(rng)
     weights = rng.random(len(truth)) if weighted else None
     found = best_temperature(truth, scores, weights)
-    judge = minimize_scalar(lambda log_t: loss_at(np.exp(log_t), truth, scores, weights), bracket=(-1, 1), tol=1e-10)
+
+    def loss(log_temperature):
+        return log_loss(truth, tempered(scores, np.exp(log_temperature)), weights)
+
+    judge = minimize_scalar(loss, bracket=(-1, 1), tol=1e-10)
     assert np.log(found) == pytest.approx(judge.x, abs=1e-6)
-    assert found == pytest.approx(about, rel=0.3)
-    assert loss_at(found, truth, scores, weights) < loss_at(1.0, truth, scores, weights)
+    assert found == pytest.approx(about, rel=0.3) and loss(np.log(found)) < loss(0)
 
 
-def test_a_temperature_of_1_is_found_for_probabilities_that_are_right():
+def test_a_temperature_of_1_is_found_for_probabilities_that_are_right_and_the_ends_for_rows_all_right_or_all_wrong():
     truth, scores = two_classes(np.random.default_rng(2), rows=200_000, sharpness=1.0)
     assert best_temperature(truth, scores) == pytest.approx(1, abs=0.02)
-
-
-def test_rows_that_are_all_right_or_all_wrong_give_the_ends():
     truth, scores = np.array([0, 1]), np.array([[0.2], [0.9]])
-    assert best_temperature(truth, scores) == pytest.approx(1 / 64)
-    assert best_temperature(1 - truth, scores) == pytest.approx(64)
+    assert [best_temperature(y, scores) for y in (truth, 1 - truth)] == pytest.approx([1 / 64, 64])
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
@@ -197,14 +172,10 @@ def test_a_temperature_divides_the_logits(dtype):
     assert halved.sum(axis=1) == pytest.approx(1) and halved[1].argmax() == 0
 
 
-# ---------------------------------------------------------------- in a training
-
-
 @pytest.fixture
 def two(folder):
     """Overlapping classes: 200 rows, a third of class 1."""
-    rng = np.random.default_rng(0)
-    truth = np.arange(200) % 3 == 0
+    rng, truth = np.random.default_rng(0), np.arange(200) % 3 == 0
     x = rng.normal(size=(200, 2)) + truth[:, None]
     lines = [f"{a:.6f},{b:.6f},{int(t)}" for (a, b), t in zip(x, truth, strict=True)]
     (folder / "two.csv").write_text("\n".join(["a,b,y", *lines]) + "\n")
@@ -216,43 +187,30 @@ def train(*flags):
 
 
 @pytest.mark.parametrize("rule", ["f1", "fbeta=2", "precision=0.6", "recall=0.9", "cost=1:3"])
-def test_the_threshold_of_a_rule_is_kept_and_used(two, rule):
-    done = train("--threshold", rule, "--holdout", 0)
-    assert done.code == 0
-    assert f"--threshold {rule}: chosen on the training rows" in done.err
+@pytest.mark.parametrize("holdout", [0, 0.5])
+def test_the_threshold_of_a_rule_is_chosen_by_training_rows_kept_and_used(two, rule, holdout):
+    """The held-out rows are for the test."""
+    done = train("--threshold", rule, "--holdout", holdout)
+    assert done.code == 0 and f"--threshold {rule}: chosen on the training rows" in done.err
     net, ds = nn.Network.load("m.bin"), nn.load("two.csv")
-    best = best_threshold(rule, ds.y, net.predict(ds.x)[:, 0])
-    assert net.threshold == done.json["threshold"] == best
-    assert net.config["threshold"] == rule
+    rows = nn.ds.split_rows(ds, holdout, 0, 0).training
+    best = best_threshold(rule, ds.y[rows], net.predict(ds.x[rows])[:, 0])
+    assert net.threshold == done.json["threshold"] == best and net.config["threshold"] == rule
     assert succeed("--test", "--model", "m.bin", "--dataset", "two.csv", "--json").json["threshold"] == best
     predicted = [line.split(",")[1] for line in succeed("--predict", "--model", "m.bin", "--dataset", "two.csv", "-q")
                  .out.splitlines()[1:]]  # fmt: skip
     assert predicted.count("1") == (net.predict(ds.x).astype(np.float64) >= best).sum()
 
 
-def test_only_training_rows_choose_the_threshold(two):
-    """The held-out rows are for the test."""
-    assert train("--threshold", "f1", "--holdout", 0.5).code == 0
-    net, ds = nn.Network.load("m.bin"), nn.load("two.csv")
-    rows = nn.ds.split_rows(ds, 0.5, 0, 0).training
-    assert net.threshold == best_threshold("f1", ds.y[rows], net.predict(ds.x[rows])[:, 0])
-
-
-def test_what_is_usual_leaves_the_model_as_it_was(two):
-    models = []
-    for flags in ((), ("--threshold", 0.5), ("--calibrate", "none")):
+def test_what_is_usual_leaves_the_model_as_it_was_and_a_rule_changes_nothing_but_the_threshold(two):
+    models, nets = [], []
+    for flags in ((), ("--threshold", 0.5), ("--calibrate", "none"), ("--threshold", "f1")):
         train(*flags)
         models.append((two / "m.bin").read_bytes())
-    assert models == models[:1] * 3
-
-
-def test_a_rule_changes_nothing_but_the_threshold(two):
-    train("--threshold", "f1")
-    by_rule = nn.Network.load("m.bin")
-    train()
-    plain = nn.Network.load("m.bin")
-    for name, array in plain.parameters().items():
-        assert np.array_equal(array, by_rule.parameters()[name])
+        nets.append(nn.Network.load("m.bin"))
+    assert models[:3] == models[:1] * 3
+    plain, by_rule = nets[2:]
+    np.testing.assert_equal(by_rule.parameters(), plain.parameters())
     differing = {name for name, value in plain.metadata().items() if by_rule.metadata()[name] != value}
     assert differing == {"threshold", "config"}
 
@@ -291,13 +249,10 @@ def test_a_rule_is_for_two_classes(folder, write):
 
 def test_a_precision_out_of_reach_ends_the_training_with_the_best(two):
     """Every row is there twice, once of each class."""
-    rows = [line.rpartition(",")[0] for line in (two / "two.csv").read_text().splitlines()[1:]]
-    (two / "two.csv").write_text("\n".join(["a,b,y", *(f"{row},{label}" for row in rows for label in (0, 1))]) + "\n")
+    rows = (f"{number},{number**2},{label}\n" for number in range(100) for label in (0, 1))
+    (two / "two.csv").write_text("a,b,y\n" + "".join(rows))
     result = train("--threshold", "precision=0.9", "--holdout", 0)
     assert result.code == 2 and "no cut-off reaches it, the best has precision 0.5; ask" in result.err
-
-
-# ---------------------------------------------------------------- the decision on validation rows
 
 
 def calibrated_network(data, layers, **more):
@@ -316,8 +271,8 @@ def test_calibration_is_kept_in_the_model_and_told(two):
     assert net.temperature == calibration["temperature"] != 1
     assert calibration["log_loss"][1] < calibration["log_loss"][0]
     truth, scores = ds.y[rows], net.predict(ds.x[rows])
-    assert metric("loss", "binary", truth, scores) == calibration["log_loss"][1]
-    assert metric("brier", "binary", truth, scores) == calibration["brier"][1]
+    for name in ("log_loss", "brier"):
+        assert metric(name, "binary", truth, scores) == calibration[name][1], name
     assert told["threshold"] == net.threshold == best_threshold("f1", truth, scores[:, 0])
     net.export("c.bin")
     again = nn.Network.load("c.bin")
@@ -325,12 +280,14 @@ def test_calibration_is_kept_in_the_model_and_told(two):
     assert np.array_equal(again.predict(ds.x), net.predict(ds.x))
     assert nn.test(again, ds)["log_loss"] == nn.test(net, ds)["log_loss"]
     assert "temperature" in succeed("--info", "--model", "c.bin").out
+    nn.train(net, ds, epochs=1)
+    assert net.temperature == 1, "another training forgets it"
 
 
 def test_calibration_of_several_classes_keeps_the_classes(folder):
     write_three_classes(folder / "three.csv")
     ds = nn.load("three.csv")
-    net, told, rows = calibrated_network(ds, "2,20,3")
+    net, told, _ = calibrated_network(ds, "2,20,3")
     assert net.temperature != 1 and told["calibration"]["log_loss"][1] <= told["calibration"]["log_loss"][0]
     after = net.predict(ds.x)
     net.describe(temperature=1.0)
@@ -339,19 +296,11 @@ def test_calibration_of_several_classes_keeps_the_classes(folder):
 
 def test_the_text_format_has_the_temperature_in_its_last_layer(two):
     """Within the rounding of float32."""
-    net = nn.Network("2,4:sigmoid,1", "binary")
-    nn.train(net, nn.load("two.csv"), epochs=2)
+    net, ds = nn.Network("2,4:sigmoid,1", "binary"), nn.load("two.csv")
+    nn.train(net, ds, epochs=2)
     net.describe(temperature=2.5)
     net.export("c.m")
-    x = nn.load("two.csv").x
-    assert nn.Network.load("c.m").predict(x) == pytest.approx(net.predict(x), abs=1e-5)
-
-
-def test_training_again_forgets_the_temperature(two):
-    ds = nn.load("two.csv")
-    net, _, _ = calibrated_network(ds, "2,20,1")
-    nn.train(net, ds, epochs=1)
-    assert net.temperature == 1
+    assert nn.Network.load("c.m").predict(ds.x) == pytest.approx(net.predict(ds.x), abs=1e-5)
 
 
 @pytest.mark.parametrize("value", [0, -1, "2", None, float("nan")])

@@ -7,6 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from nn.backends.cuda import device
 from nn.utils import NnError, UsageError
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))  # for tests/support
@@ -18,8 +19,6 @@ from support.networks import fill, network, require  # noqa: E402
 @pytest.fixture(scope="session")
 def gpu():
     """CuPy, with a GPU behind it."""
-    from nn.backends.cuda import device
-
     try:
         return device.cupy()
     except UsageError as error:
@@ -33,22 +32,13 @@ def backend(request, gpu):
     return request.param
 
 
-def _first(count: int, gpu) -> tuple[int, ...]:
-    there = gpu.cuda.runtime.getDeviceCount()
-    if there < count:
-        pytest.skip(f"{count} GPUs are needed, this machine has {there}")
-    return tuple(range(count))
-
-
 @pytest.fixture(params=[2, 4])
 def gpus(request, gpu):
     """The first 2, and the first 4 GPUs."""
-    return _first(request.param, gpu)
-
-
-@pytest.fixture
-def two_gpus(gpu):
-    return {"gpus": _first(2, gpu)}
+    there = gpu.cuda.runtime.getDeviceCount()
+    if there < request.param:
+        pytest.skip(f"{request.param} GPUs are needed, this machine has {there}")
+    return tuple(range(request.param))
 
 
 @pytest.fixture(params=["mirrored", "central"])
@@ -58,22 +48,22 @@ def distribute(request):
 
 @pytest.fixture
 def check_little_memory(gpu):
-    """check(device): an epoch for which a GPU has 10 MB left ends with one line, and without the limit it is done."""
+    """check(backend, number of a GPU): an epoch with 10 MB left there ends with one line, and is done without limit."""
 
-    def check(backend, device, **options):
+    def check(backend, number, **options):
         net, pool = network("100,5000,1", backend, "float32", **options), gpu.get_default_memory_pool()
         x, y = fill(net, 20_000)
         engine, how = net.engine, settings(optimizer="sgd", batch=20_000)
         data = engine.load(x.reshape(20_000, -1), y)
         gc.collect()
-        with gpu.cuda.Device(device):
+        with gpu.cuda.Device(number):
             pool.free_all_blocks()  # what earlier tests left there would do
             pool.set_limit(size=pool.used_bytes() + (10 << 20))
         try:
             with pytest.raises(NnError, match="memory is too small for batches of 20000 rows; use a smaller --batch"):
                 engine.epoch(data, np.arange(20_000), how, engine.progress())
         finally:
-            with gpu.cuda.Device(device):
+            with gpu.cuda.Device(number):
                 pool.set_limit(size=0)
         engine.epoch(data, np.arange(20_000), how, engine.progress())
 

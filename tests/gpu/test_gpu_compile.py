@@ -1,6 +1,5 @@
 """Where CUDA's compiler is, every kernel is compiled, in long.sh for two generations of GPUs; no GPU is needed."""
 
-import itertools
 import shutil
 import subprocess
 from types import SimpleNamespace
@@ -24,25 +23,20 @@ ALL_LAYERS = (
 )
 LARGE = "3x40x40,conv32k3,conv64k3,maxpool2,maxpool3s2,600,5"  # convolutions as products
 COLUMNS = (
-    InputColumn("number", edges=(-1.0, 0.1, 1e30), waves=12),
-    InputColumn("gap", fill=0.1, edges=(0.3, 0.4), waves=30),
-    InputColumn("embedding", values=10_000, width=8),
-    InputColumn("embedding", values=3, width=300),
-    InputColumn("onehot", values=5),
-    InputColumn("embedding", values=1, width=1),
-)
+    InputColumn("number", edges=(-1.0, 0.1, 1e30), waves=12), InputColumn("gap", fill=0.1, edges=(0.3, 0.4), waves=30),
+    InputColumn("embedding", values=10_000, width=8), InputColumn("embedding", values=3, width=300),
+    InputColumn("onehot", values=5), InputColumn("embedding", values=1, width=1),
+)  # fmt: skip
+KERNEL = 'extern "C" __global__ void kernel{number}(real *v, const update *u) {{ {statement}; }}'
 PROCESSORS = 132
 
 
 def programs(itemsize):
     for spec, kind, optimizer, distribute in (
-        (ALL_LAYERS, "train", "ADAM", ""),
-        (ALL_LAYERS, "gradients", "", ""),
-        (ALL_LAYERS, "predict", "", ""),
-        (LARGE, "train", "MOMENTUM", ""),
-        (ALL_LAYERS, "gradients", "", "mirrored"),
+        (ALL_LAYERS, "train", "ADAM", ""), (ALL_LAYERS, "gradients", "", ""), (ALL_LAYERS, "predict", "", ""),
+        (LARGE, "train", "MOMENTUM", ""), (ALL_LAYERS, "gradients", "", "mirrored"),
         (LARGE, "train", "ADAM", "central"),
-    ):
+    ):  # fmt: skip
         layers = parse(spec, "relu", "softmax")
         purpose = Purpose(
             kind, 100, labels=True, rows_as=BYTES, weighted=kind == "train" and optimizer != "MOMENTUM", dropout=True,
@@ -73,11 +67,9 @@ def packs(dtype, monkeypatch):
 def texts(dtype, monkeypatch):
     """The sources of all kinds of kernels."""
     monkeypatch.setattr(small, "processors", lambda: PROCESSORS)
-    for index, program in enumerate(programs(np.dtype(dtype).itemsize)):
+    for index, program in enumerate([*programs(np.dtype(dtype).itemsize), *table_programs(dtype)]):
         phases = index % 2 or program.purpose.distribute
         yield phases_source(program) if phases else epoch_source(program)
-    for program in table_programs(dtype):
-        yield phases_source(program) if program.purpose.distribute else epoch_source(program)
     for rows, optimizer, weighted in ((10, "ADAM", True), (1000, "SGD", False), (1000, "ADAM", True)):
         purpose = Purpose("train", rows, optimizer=optimizer, weighted=weighted)
         yield small.Plan(parse("30,60,10,3", "relu", "softmax"), "ce", purpose, np.dtype(dtype)).source()
@@ -86,20 +78,22 @@ def texts(dtype, monkeypatch):
     yield from map(losses_source, ("", "mirrored"))
 
 
-KERNEL = 'extern "C" __global__ void kernel{number}(real *v, const update *u) {{ {statement}; }}'
+def compiled(text, folder, *flags):
+    """The compiler's exit status and what it says."""
+    nvcc = shutil.which("nvcc")
+    if not nvcc:
+        pytest.skip("no nvcc: CUDA's compiler is not installed")
+    (folder / "text.cu").write_text(text)
+    command = [nvcc, "-std=c++17", *flags, "-o", "/dev/null", folder / "text.cu"]
+    done = subprocess.run(command, capture_output=True, text=True)
+    return done.returncode, done.stderr
 
 
 def compile_statements(statements, folder):
     """Compile a kernel for each statement: the compiler's exit status and what it says."""
-    nvcc = shutil.which("nvcc")
-    if not nvcc:
-        pytest.skip("no nvcc: CUDA's compiler is not installed")
     kernels = [KERNEL.format(number=number, statement=statement) for number, statement in enumerate(statements)]
-    path = folder / "formulas.cu"
-    path.write_text("\n".join([PRELUDE, sources("common", "activation", "loss", "optimizer"), *kernels]))
-    command = [nvcc, "-std=c++17", "-DREAL=float", "-arch=sm_90", "-ptx", "-o", "/dev/null", str(path)]
-    done = subprocess.run(command, capture_output=True, text=True)
-    return done.returncode, done.stderr
+    text = "\n".join([PRELUDE, sources("common", "activation", "loss", "optimizer"), *kernels])
+    return compiled(text, folder, "-DREAL=float", "-arch=sm_90", "-ptx")
 
 
 def formulas(activations, from_inputs, losses, rules):
@@ -111,18 +105,14 @@ def formulas(activations, from_inputs, losses, rules):
     yield from (f"v[0] = stepped<{name}>(v[1], v[2], v + 3, v + 4, v[5], *u)" for name in rules)
 
 
-def test_every_formula_of_the_tables_compiles(tmp_path):
+def test_every_formula_of_the_tables_compiles_and_a_name_that_no_formula_knows_does_not(tmp_path):
+    """As one would have that a table of nn_aux gained and the .cu files did not."""
     kinds = {name: activation.from_input for name, activation in ACTIVATIONS.items() if name != "softmax"}
     of_output, of_input = ([name.upper() for name in kinds if kinds[name] == which] for which in (False, True))
     losses = [name.upper() for name in LOSSES if name not in ("bce", "ce")]  # these are computed a row at a time
     code, said = compile_statements(formulas(of_output, of_input, losses, MOMENTS), tmp_path)
     assert code == 0, said
-
-
-def test_a_name_that_no_formula_knows_does_not_compile(tmp_path):
-    """As one would have that a table of nn_aux gained and the .cu files did not."""
-    unknown = "99"
-    code, said = compile_statements(formulas([unknown], [unknown], [unknown], [unknown]), tmp_path)
+    code, said = compile_statements(formulas(["99"], ["99"], ["99"], ["99"]), tmp_path)
     assert code != 0
     for function in ("activate", "derivative", "derivative_from_input", "loss_value", "loss_derivative", "stepped"):
         assert f"{function}() has no formula for this" in said
@@ -137,13 +127,7 @@ def test_a_name_that_no_formula_knows_does_not_compile(tmp_path):
     ],
 )
 def test_every_kernel_compiles(dtype, arch, how, tmp_path, monkeypatch):
-    nvcc = shutil.which("nvcc")
-    if not nvcc:
-        pytest.skip("no nvcc: CUDA's compiler is not installed")
     real = {"float32": "float", "float64": "double"}[dtype]
-    for number, text in zip(itertools.count(), texts(dtype, monkeypatch), strict=False):
-        path = tmp_path / f"{number}.cu"
-        path.write_text(text)
-        command = [nvcc, "-std=c++17", f"-DREAL={real}", f"-arch={arch}", *how, "-o", "/dev/null"]
-        done = subprocess.run([*command, str(path)], capture_output=True, text=True)
-        assert done.returncode == 0, f"{number}: {done.stderr}"
+    for number, text in enumerate(texts(dtype, monkeypatch)):
+        code, said = compiled(text, tmp_path, f"-DREAL={real}", f"-arch={arch}", *how)
+        assert code == 0, f"{number}: {said}"

@@ -4,57 +4,67 @@ import numpy as np
 import pytest
 from support.distances import relative_distance
 from support.epochs import ended, settings
+from support.networks import encoded
 
 from nn.backends.cuda import engine as cuda
 from nn.core.records import record_type, values_of
 from nn.layers import InputColumn
 from nn.nn import Network
 
+GRAPHS, ONE_LAUNCH = 0, 1e12  # operations from which a batch is a graph of phases
 TOLERANCE = {"float64": 1e-12, "float32": 1e-5}  # of one batch's gradients, docs/numbers.md
 AFTER_EPOCHS = {"float64": 1e-9, "float32": 1e-5}  # of the parameters after three epochs
 
 NUMBER, GAP = InputColumn("number"), InputColumn("gap", fill=-0.375)
-# a table of many blocks, and one that a block has threads for; codes of 4, 2 and 1 bytes
-MIXED = (
-    (NUMBER, GAP, NUMBER, GAP, InputColumn("embedding", values=10_000, width=8)),
-    (InputColumn("embedding", values=300, width=3), InputColumn("onehot", values=700)),
-    (InputColumn("onehot", values=5), InputColumn("embedding", values=20, width=2)),
-    (InputColumn("embedding", values=1, width=1),),
-)
-# few values, so that their gradients come in many partial sums; a row of a table longer than a block has threads
-FEW = ((NUMBER,), (InputColumn("embedding", values=17, width=5), InputColumn("embedding", values=3, width=300)))
-NO_TABLE = ((GAP, NUMBER), (), (InputColumn("onehot", values=4), InputColumn("onehot", values=1)))
 EDGES = tuple(np.linspace(-2.0, 1.5, 65).tolist())
 PIECES = (
-    (InputColumn("number", edges=EDGES), InputColumn("gap", fill=0.3, edges=EDGES[::5]), NUMBER),
-    (InputColumn("gap", edges=(-0.5, 0.625)), InputColumn("embedding", values=20, width=2)),
-)
+    InputColumn("number", edges=EDGES), InputColumn("gap", fill=0.3, edges=EDGES[::5]), NUMBER,
+    InputColumn("gap", edges=(-0.5, 0.625)),
+)  # fmt: skip
 WAVES = (
-    (InputColumn("number", waves=12), InputColumn("gap", fill=0.3, edges=EDGES[::9], waves=57), NUMBER),
-    (InputColumn("gap", waves=1), InputColumn("embedding", values=20, width=2)),
-)
-ONLY_WAVES = ((InputColumn("gap", fill=0.5, waves=12), InputColumn("number", waves=12)),)
-GROUPS = {"mixed": MIXED, "few": FEW, "no table": NO_TABLE, "pieces": PIECES, "waves": WAVES, "only waves": ONLY_WAVES}
-COLUMNS = {name: sum(groups, ()) for name, groups in GROUPS.items()}
-COUNTS = {  # of a record
-    "mixed": (4, 1, 2, 3), "few": (1, 0, 2, 0), "no table": (2, 0, 0, 2), "pieces": (4, 0, 0, 1),
-    "waves": (4, 0, 0, 1), "only waves": (2, 0, 0, 0),
+    InputColumn("number", waves=12), InputColumn("gap", fill=0.3, edges=EDGES[::9], waves=57), NUMBER,
+    InputColumn("gap", waves=1),
+)  # fmt: skip
+
+
+def table(values, width):
+    return InputColumn("embedding", values=values, width=width)
+
+
+def onehot(values):
+    return InputColumn("onehot", values=values)
+
+
+FIELDS = {  # columns of numbers, and of codes of 4, 2 and 1 bytes
+    # a table of many blocks, and one that a block has threads for
+    "mixed": ((NUMBER, GAP, NUMBER, GAP), (table(10_000, 8),), (table(300, 3), onehot(700)),
+              (onehot(5), table(20, 2), table(1, 1))),
+    # few values, so that their gradients come in many partial sums; a row of a table longer than a block has threads
+    "few": ((NUMBER,), (), (table(17, 5), table(3, 300)), ()),
+    "no table": ((GAP, NUMBER), (), (), (onehot(4), onehot(1))),
+    "pieces": (PIECES, (), (), (table(20, 2),)),
+    "waves": (WAVES, (), (), (table(20, 2),)),
+    "only waves": ((InputColumn("gap", fill=0.5, waves=12), InputColumn("number", waves=12)), (), (), ()),
+    "3 bytes of 4": ((), (), (), (table(256, 2),) * 3),
+    "no codes of 4 bytes": ((NUMBER,), (), (table(65536, 1),) * 3, (onehot(3),)),
+    "4 bytes of 8": ((), (table(90_000, 1),), (), ()),
+    "no codes": ((NUMBER, GAP, NUMBER), (), (), ()),
 }  # fmt: skip
-ITEMS = "13:tanh,3"
+COLUMNS = {name: sum(fields, ()) for name, fields in FIELDS.items()}
 
 
-def network(name, backend, dtype, items=ITEMS, columns=None, **options):
-    columns = columns or COLUMNS[name]
+def network(name, backend, dtype, items="13:tanh,3", **options):
+    columns = COLUMNS[name]
     net = Network(f"9,{items}", "regression", backend=backend, dtype=dtype, input_columns=columns, **options)
     net.engine.set("parameters", np.random.default_rng(1).normal(0, 0.5, net.engine.size).astype(dtype))
     return net
 
 
-def rows_of(columns, counts, dtype, rows, seed=0):
+def rows_of(name, dtype, rows):
     """Records and targets. A fifth of the numbers of gap columns are gaps, some one-hot codes have no place, half the
     codes of each table are its last one."""
-    rng, records = np.random.default_rng(seed), np.zeros(rows, record_type(dtype, *counts))
-    for column, values in zip(columns, values_of(records), strict=True):  # the values are views
+    rng, records = np.random.default_rng(0), np.zeros(rows, record_type(dtype, *map(len, FIELDS[name])))
+    for column, values in zip(COLUMNS[name], values_of(records), strict=True):  # the values are views
         if column.kind in ("number", "gap"):
             values[:] = rng.normal(size=rows)
             values[rng.random(rows) < (0.2 if column.kind == "gap" else 0)] = np.nan
@@ -86,9 +96,6 @@ def assert_near(found, expected, layers, tolerance):
         assert relative_distance(mine, theirs) < tolerance
 
 
-# ---- as seq
-
-
 @pytest.mark.parametrize(
     ("name", "rows", "dtype"),
     [
@@ -99,7 +106,7 @@ def assert_near(found, expected, layers, tolerance):
 )  # fmt: skip
 def test_a_batch_has_the_gradients_of_seq(name, rows, dtype, backend):
     seq, ours = (network(name, b, dtype) for b in ("seq", backend))
-    records, y = rows_of(COLUMNS[name], COUNTS[name], dtype, rows)
+    records, y = rows_of(name, dtype, rows)
     x = reals(records, dtype)
     theirs, mine = (net.engine.gradients(x, y) for net in (seq, ours))
     assert mine[0] == pytest.approx(theirs[0], rel=TOLERANCE[dtype])
@@ -107,9 +114,6 @@ def test_a_batch_has_the_gradients_of_seq(name, rows, dtype, backend):
     assert relative_distance(mine[2], theirs[2]) < TOLERANCE[dtype]
     codes = [column.kind in ("onehot", "embedding") for column in COLUMNS[name]]
     assert not mine[2][np.isnan(x) | codes].any() and mine[2][:, 0].any()
-
-
-GRAPHS, ONE_LAUNCH = 0, 1e12  # operations from which a batch is a graph of phases
 
 
 @pytest.mark.parametrize(
@@ -124,7 +128,7 @@ GRAPHS, ONE_LAUNCH = 0, 1e12  # operations from which a batch is a graph of phas
 )  # fmt: skip
 def test_three_epochs_of_records_end_where_seq_ends(name, dtype, optimizer, batch, runner, backend, monkeypatch):
     monkeypatch.setattr(cuda, "WHOLE_EPOCH_FLOPS", runner)
-    records, y = rows_of(COLUMNS[name], COUNTS[name], dtype, 701)
+    records, y = rows_of(name, dtype, 701)
     ends, outs = [], []
     for which in ("seq", backend):
         net = network(name, which, dtype)
@@ -139,7 +143,7 @@ def test_three_epochs_of_records_end_where_seq_ends(name, dtype, optimizer, batc
 def test_dropout_draws_the_masks_of_seq(backend):
     """Before and after the first dense layer: the layers' numbers count the embedding."""
     seq, ours = (network("few", b, "float64", "dropout0.25,9:tanh,dropout0.5,3") for b in ("seq", backend))
-    records, y = rows_of(COLUMNS["few"], COUNTS["few"], "float64", 130)
+    records, y = rows_of("few", "float64", 130)
     theirs, mine = (net.engine.gradients(reals(records, "float64"), y, 5, 3) for net in (seq, ours))
     assert_near(mine[1], theirs[1], ours.layers, 1e-12)
     assert relative_distance(mine[2], theirs[2]) < 1e-12
@@ -149,57 +153,36 @@ def test_dropout_draws_the_masks_of_seq(backend):
 
 
 @pytest.mark.parametrize(
-    ("dtype", "groups"),
-    [
-        ("float32", ((), (), (), (InputColumn("embedding", values=256, width=2),) * 3)),  # 3 bytes in a record of 4
-        ("float64", ((NUMBER,), (), (InputColumn("embedding", values=65536, width=1),) * 3,
-                     (InputColumn("onehot", values=3),))),
-        ("float64", ((), (InputColumn("embedding", values=90_000, width=1),), (), ())),  # 4 bytes in a record of 8
-        ("float32", ((NUMBER, GAP, NUMBER), (), (), ())),
-    ],
+    ("name", "dtype"),
+    [("3 bytes of 4", "float32"), ("no codes of 4 bytes", "float64"), ("4 bytes of 8", "float64"),
+     ("no codes", "float32")],
 )  # fmt: skip
-def test_records_of_any_layout_are_read(dtype, groups, gpu):
-    columns, counts = sum(groups, ()), tuple(map(len, groups))
-    records, _ = rows_of(columns, counts, dtype, 300)
-    seq, ours = (network("", b, dtype, "3", columns) for b in ("seq", "cuda"))
+def test_records_of_any_layout_are_read(name, dtype, gpu):
+    records, _ = rows_of(name, dtype, 300)
+    seq, ours = (network(name, b, dtype, "3") for b in ("seq", "cuda"))
     theirs, mine = (net.engine.predict(net.engine.load(records), np.arange(1, 299)) for net in (seq, ours))
     assert relative_distance(mine, theirs) < TOLERANCE[dtype]
 
 
-# ---- the same bits
-
-
-@pytest.mark.parametrize("dtype", ["float32", "float64"])
 def test_pieces_have_the_bits_of_seq(dtype, gpu):
     """Values between, on and beyond the edges; a dense layer lets one output of a row pass."""
-    columns = sum(PIECES, ())[:4]
     edges = np.array(EDGES)[:, None] + [0, 0.001, 3, -3]
-    x = np.concatenate([edges, np.random.default_rng(2).normal(size=(400, 4)), [[0, np.nan, 0, np.nan]]]).astype(dtype)
-    outputs, outs = sum(column.outputs for column in columns), []
-    for backend in ("seq", "cuda"):
-        net = Network(f"4,{outputs}", "regression", backend=backend, dtype=dtype, input_columns=columns)
-        net.set_parameters({"layer0.weight": np.eye(outputs), "layer0.bias": np.zeros(outputs)})
-        outs.append(net.predict(x))
+    x = np.concatenate([edges, np.random.default_rng(2).normal(size=(400, 4)), [[0, np.nan, 0, np.nan]]])
+    outs = [encoded(backend, dtype, PIECES, x) for backend in ("seq", "cuda")]
     np.testing.assert_array_equal(outs[1], outs[0])
     assert ((outs[0] > 0) & (outs[0] < 1)).sum() > 1000
 
 
-@pytest.mark.parametrize("dtype", ["float32", "float64"])
 def test_waves_are_good_to_a_few_units_in_the_last_place(dtype, gpu):
-    rng, column = np.random.default_rng(3), InputColumn("number", waves=100)
-    x = np.concatenate([rng.normal(0, 100, (500, 1)), [[1e30], [-1e30], [0]]]).astype(dtype)
-    values = {"layer0.weight": rng.normal(size=100), "layer1.weight": np.eye(201), "layer1.bias": np.zeros(201)}
-    outs = []
-    for backend in ("seq", "cuda"):
-        net = Network("1,201", "regression", backend=backend, dtype=dtype, input_columns=[column])
-        net.set_parameters(values)
-        outs.append(net.predict(x))
+    rng, columns = np.random.default_rng(3), [InputColumn("number", waves=100)]
+    x, frequencies = np.concatenate([rng.normal(0, 100, (500, 1)), [[1e30], [-1e30], [0]]]), rng.normal(size=100)
+    outs = [encoded(backend, dtype, columns, x, frequencies) for backend in ("seq", "cuda")]
     np.testing.assert_allclose(outs[1][:, 1:], outs[0][:, 1:], atol=4 * np.finfo(dtype).eps)
 
 
 def test_records_resident_and_streamed_and_again_give_the_same_bits(backend, monkeypatch):
     monkeypatch.setattr("nn.backends.cuda.data.BLOCK_BYTES", 9_000)  # some batches at a time
-    records, y = rows_of(COLUMNS["mixed"], COUNTS["mixed"], "float32", 1003)
+    records, y = rows_of("mixed", "float32", 1003)
     results = []
     for room in (None, None, 1000):
         net = network("mixed", backend, "float32")
@@ -211,7 +194,7 @@ def test_records_resident_and_streamed_and_again_give_the_same_bits(backend, mon
 
 
 def test_rows_of_numbers_and_records_give_the_same_bits(gpu):
-    records, y = rows_of(COLUMNS["few"], COUNTS["few"], "float32", 500)
+    records, y = rows_of("few", "float32", 500)
     ends = []
     for x in (records, reals(records, "float32")):
         net = network("few", "cuda", "float32")
@@ -220,13 +203,10 @@ def test_rows_of_numbers_and_records_give_the_same_bits(gpu):
     assert ends[0] == ends[1]
 
 
-# ---- what is told, and what is refused
-
-
 def test_recorded_steps_name_the_layer(gpu):
     net = network("mixed", "cuda", "float32")
     net.engine.record(2)
-    records, y = rows_of(COLUMNS["mixed"], COUNTS["mixed"], "float32", 200)
+    records, y = rows_of("mixed", "float32", 200)
     trained(net, records, y, "sgd")
     for steps in net.engine.recorded():
         assert {step.layer for step in steps if step.name in ("forward", "update")} == {0, 1, 2}
@@ -234,23 +214,20 @@ def test_recorded_steps_name_the_layer(gpu):
 
 def test_rows_that_do_not_fit_the_columns_are_refused(gpu):
     engine = network("few", "cuda", "float32").engine
-    records, _ = rows_of(COLUMNS["few"], COUNTS["few"], "float32", 4)
+    records, _ = rows_of("few", "float32", 4)
     records["codes2"][2, 0] = 17
     with pytest.raises(ValueError, match="value 2: codes from .* to 17, expected 0 to 16"):
         engine.load(records)
     with pytest.raises(ValueError, match="expected records of float32 numbers"):
-        engine.load(rows_of(COLUMNS["few"], COUNTS["few"], "float64", 4)[0])
+        engine.load(rows_of("few", "float64", 4)[0])
     with pytest.raises(ValueError, match=r"expected float32 \(rows, 3\), got uint8"):
         engine.load(np.zeros((4, 3), np.uint8))
 
 
-# ---- several GPUs
-
-
 @pytest.mark.parametrize("name", ["mixed", "few", "no table", "waves"])
-def test_two_gpus_have_the_gradients_of_one(name, two_gpus):
-    one, two = (network(name, "cuda", "float64", **options) for options in ({}, two_gpus))
-    records, y = rows_of(COLUMNS[name], COUNTS[name], "float64", 301)
+def test_several_gpus_have_the_gradients_of_one(name, gpus):
+    one, two = (network(name, "cuda", "float64", gpus=which) for which in ((), gpus))
+    records, y = rows_of(name, "float64", 301)
     expected, found = (net.engine.gradients(reals(records, "float64"), y) for net in (one, two))
     assert found[0] == pytest.approx(expected[0], rel=1e-12)
     assert_near(found[1], expected[1], one.layers, 1e-12)
@@ -258,13 +235,13 @@ def test_two_gpus_have_the_gradients_of_one(name, two_gpus):
 
 
 @pytest.mark.parametrize("name", ["mixed", "no table", "only waves"])
-def test_two_gpus_train_on_records_as_one_does(name, distribute, two_gpus, monkeypatch):
+def test_several_gpus_train_on_records_as_one_does(name, distribute, gpus, monkeypatch):
     monkeypatch.setattr("nn.backends.cuda.data.BLOCK_BYTES", 9_000)
-    records, y = rows_of(COLUMNS[name], COUNTS[name], "float64", 701)
+    records, y = rows_of(name, "float64", 701)
     one = network(name, "cuda", "float64")
     expected, found = trained(one, records, y), []
     for room in (None, 1000):
-        two = network(name, "cuda", "float64", **two_gpus, distribute=distribute)
+        two = network(name, "cuda", "float64", gpus=gpus, distribute=distribute)
         end = trained(two, records, y, room=room)
         found.append((end.parameters, end.losses, two.engine.predict(end.data)))
     assert_near(found[0][0], expected.parameters, one.layers, 1e-9)

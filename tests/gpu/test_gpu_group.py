@@ -9,8 +9,8 @@ import pytest
 from support.command_line import ONE, run, succeed
 from support.distances import relative_distance
 from support.epochs import ended, settings
-from support.launches import all_end, kill, ours, process_ids
-from support.networks import fill, require
+from support.launches import all_end, kill, ours, process_ids, wait_for_checkpoint
+from support.networks import fill, flattened, require
 
 import nn
 from nn.backends.cuda import engine as cuda
@@ -20,6 +20,7 @@ from nn.watch.observe import layer_times
 DENSE = "50,2000,1500,1"
 DROPPING = "1x12x12,conv8k3,conv16k3,maxpool2,dropout0.25,30,dropout0.5,3"
 SMALL = "30,60,10,1"
+FLAGS = ("--train", "--backend", "cuda", "--dtype", "float64", "--json", "-q")
 KINDS = [("cuda", DENSE), ("cuda", DROPPING), ("cudnn", DROPPING), ("cuda", SMALL)]
 
 
@@ -40,9 +41,6 @@ def bits(*arguments, **how):
     return parameters.tobytes(), loss
 
 
-# ---- the same numbers
-
-
 @pytest.mark.parametrize(("dtype", "tolerance"), [("float64", 1e-12), ("float32", 1e-5)])
 @pytest.mark.parametrize(
     ("backend", "spec", "rows"),
@@ -50,12 +48,10 @@ def bits(*arguments, **how):
 )
 def test_one_batch_has_the_gradients_of_one_gpu(spec, rows, dtype, tolerance, gpus, backend):
     """The median of several batches: a single one may exceed the tolerance where a relu turns on a rounding."""
-    one, several = network(spec, (), None, backend, dtype), network(spec, gpus, None, backend, dtype)
-    apart = []
+    nets, apart = [network(spec, which, None, backend, dtype) for which in ((), gpus)], []
     for seed in range(5):
-        x, y = fill(one, rows, seed)
-        several.set_parameters(one.parameters())
-        expected, found = (net.engine.gradients(x.reshape(rows, -1), y, 5, seed) for net in (one, several))
+        (x, y), _ = (fill(net, rows, seed) for net in nets)
+        expected, found = (net.engine.gradients(x.reshape(rows, -1), y, 5, seed) for net in nets)
         assert np.linalg.norm(expected[1]) > 0
         assert found[0] == pytest.approx(expected[0], rel=tolerance)
         apart.append([relative_distance(b, a) for a, b in zip(expected[1:], found[1:], strict=True)])
@@ -65,14 +61,10 @@ def test_one_batch_has_the_gradients_of_one_gpu(spec, rows, dtype, tolerance, gp
 @pytest.mark.parametrize(
     ("backend", "spec", "rows", "batch", "optimizer"),
     [
-        ("cuda", DENSE, 701, 100, "adam"),
-        ("cuda", DROPPING, 333, 37, "adam"),
-        ("cudnn", DROPPING, 333, 37, "adam"),
-        ("cuda", DROPPING, 700, 64, "sgd"),
-        ("cuda", DROPPING, 40, 3, "adam"),
-        ("cuda", SMALL, 63, 31, "adam"),
+        ("cuda", DENSE, 701, 100, "adam"), ("cuda", DROPPING, 333, 37, "adam"), ("cudnn", DROPPING, 333, 37, "adam"),
+        ("cuda", DROPPING, 700, 64, "sgd"), ("cuda", DROPPING, 40, 3, "adam"), ("cuda", SMALL, 63, 31, "adam"),
     ],
-)
+)  # fmt: skip
 def test_an_epoch_ends_where_one_gpu_ends(spec, rows, batch, optimizer, gpus, distribute, backend):
     """Whether mirrored or central: they end alike."""
     expected = trained(network(spec), rows, batch, optimizer)
@@ -92,31 +84,24 @@ def test_every_run_gives_the_same_bits(spec, gpus, distribute, backend):
     assert len({bits(network(spec, gpus, distribute, backend, "float32"), 777, 64) for _ in range(2)}) == 1
 
 
-def test_an_epoch_that_stops_goes_on_with_the_same_bits(gpus, distribute, monkeypatch):
+def test_an_epoch_that_stops_and_data_that_are_streamed_have_the_same_bits(gpus, distribute, monkeypatch):
     monkeypatch.setattr(cuda, "FIRST_BATCHES", 3)
     nets = {pieces: network(DROPPING, gpus, distribute, dtype="float32") for pieces in (1, 2)}
     assert len({bits(net, 777, 64, pieces=pieces) for pieces, net in nets.items()}) == 1
-
-
-def test_a_streamed_data_set_gives_the_same_bits(gpus, monkeypatch):
     monkeypatch.setattr("nn.backends.cuda.data.BLOCK_BYTES", 20_000)
     for spec in (SMALL, DROPPING):
-        assert len({bits(network(spec, gpus), 1003, 32, room=room) for room in (None, 1000)}) == 1
+        assert len({bits(network(spec, gpus, distribute), 1003, 32, room=room) for room in (None, 1000)}) == 1, spec
 
 
 @pytest.mark.parametrize(("backend", "spec"), KINDS)
 def test_predictions_and_losses_are_those_of_one_gpu(spec, gpus, backend):
-    one, several = network(spec, (), None, backend, "float32"), network(spec, gpus, None, backend, "float32")
-    x, y = fill(one, 5000)
-    several.set_parameters(one.parameters())
+    one, several = nets = [network(spec, which, None, backend, "float32") for which in ((), gpus)]
+    (x, y), _ = (fill(net, 5000) for net in nets)
     assert relative_distance(several.predict(x), one.predict(x)) < 1e-6
     assert np.array_equal(several.predict(x[:3]), one.predict(x[:3]))
     rows = np.random.default_rng(0).permutation(5000)[:4001]
-    losses = [net.engine.loss(net.engine.load(x.reshape(5000, -1), y), rows) for net in (one, several)]
+    losses = [net.engine.loss(net.engine.load(x.reshape(5000, -1), y), rows) for net in nets]
     assert losses[1] == pytest.approx(losses[0], rel=1e-6)
-
-
-# ---- from the command line
 
 
 def test_the_command_line_trains_and_tests_on_several_gpus(gpus, distribute, datasets, tmp_path):
@@ -130,32 +115,25 @@ def test_the_command_line_trains_and_tests_on_several_gpus(gpus, distribute, dat
     assert figures["several"] == pytest.approx(figures["one"], rel=1e-9)
 
 
-FLAGS = ("--train", "--backend", "cuda", "--dtype", "float64", "--json", "-q")
-
-
 def test_a_process_for_each_gpu_trains_as_one_process_does(mpich, gpus, distribute, datasets, tmp_path):
     flags = (*FLAGS, "--dataset", datasets / "CC.csv", "--epochs", 3, "--distribute", distribute)
     done = mpich.train(len(gpus), *flags, "--model", tmp_path / "ranks.bin")
     assert (done.returncode, done.stderr) == (0, "")
     assert json.loads(done.stdout)["ranks"] == len(gpus)  # one object, of rank 0
     succeed(*flags, "--model", tmp_path / "threads.bin", "--gpus", len(gpus))
-    nets = [nn.Model.load(tmp_path / f"{name}.bin", backend="cuda").network for name in ("ranks", "threads")]
-    flat = [np.concatenate([value.ravel() for value in net.parameters().values()]) for net in nets]
-    assert relative_distance(*flat) < 1e-9
+    nets = [nn.Network.load(tmp_path / f"{name}.bin", backend="cuda") for name in ("ranks", "threads")]
+    assert relative_distance(*(flattened(net.parameters()) for net in nets)) < 1e-9
 
 
 def test_a_process_that_is_killed_takes_the_others_along(mpich, gpus, datasets, tmp_path):
     """Their GPUs wait in NCCL for one that is no more."""
-    flags = (*FLAGS, "--dataset", datasets / "CC.csv", "--epochs", 10**6, "--distribute", "mirrored")
-    flags = (*flags, "--model", tmp_path / "m.bin", "--checkpoint", tmp_path / "m.ck")
+    flags = (*FLAGS, "--dataset", datasets / "CC.csv", "--epochs", 10**6, "--distribute", "mirrored",
+             "--model", tmp_path / "m.bin", "--checkpoint", tmp_path / "m.ck")  # fmt: skip
     program = "import os, sys, nn.cli; from nn import cluster; rank = cluster.launch().rank\n"
     program += f"os.write(1, f'{{rank}} {{os.getpid()}}\\n'.encode()); sys.exit(nn.cli.main({[*map(str, flags)]!r}))"
     with mpich.started(len(gpus), sys.executable, "-c", program) as launcher:
-        pids, end = process_ids(launcher, len(gpus)), time.monotonic() + 90
-        while not (tmp_path / "m.ck").exists() and launcher.poll() is None:
-            assert time.monotonic() < end
-            time.sleep(0.2)
-        assert (tmp_path / "m.ck").exists(), launcher.communicate(timeout=5)
+        pids = process_ids(launcher, len(gpus))
+        wait_for_checkpoint(launcher, tmp_path / "m.ck")
         kill(pids[-1])
         launcher.communicate(timeout=30)
         assert all_end(pids)
@@ -163,18 +141,13 @@ def test_a_process_that_is_killed_takes_the_others_along(mpich, gpus, datasets, 
 
 
 def test_more_ranks_than_gpus_are_refused(mpich, gpu, datasets, tmp_path):
-    ranks = gpu.cuda.runtime.getDeviceCount() + 1
-    began = time.monotonic()
+    ranks, began = gpu.cuda.runtime.getDeviceCount() + 1, time.monotonic()
     done = mpich.train(ranks, *FLAGS, "--dataset", datasets / "CC.csv", "--distribute", "mirrored",
                        "--model", tmp_path / "m.bin")  # fmt: skip
     assert done.returncode == 2 and time.monotonic() - began < 60
     why = "it uses the same GPU as rank 0" if ranks == 2 else "its host has fewer GPUs than ranks"
-    assert ours(done.stderr) == [
-        f"nn: rank {ranks - 1}: {why}; start one rank per GPU, and list the GPUs of each host with --gpus"
-    ]
-
-
-# ---- what goes wrong
+    told = f"nn: rank {ranks - 1}: {why}; start one rank per GPU, and list the GPUs of each host with --gpus"
+    assert ours(done.stderr) == [told]
 
 
 def test_memory_that_runs_out_on_one_gpu_ends_all_with_one_line(gpus, check_little_memory):
@@ -201,11 +174,8 @@ def test_a_member_that_fails_while_others_compute_ends_all(gpus, monkeypatch):
 def test_gpus_that_are_not_there_are_refused(gpu, datasets, tmp_path):
     result = run("--train", "--dataset", datasets / "CC.csv", "--model", tmp_path / "m.bin", "--gpus", "63")
     assert result.code == 2 and "this machine has" in result.err and result.err.count("\n") == 1
-    with pytest.raises(UsageError, match="GPU 0 is listed twice"):
-        _ = network(SMALL, (0, 0)).engine
-
-
-# ---- what is told
+    with pytest.raises(UsageError, match="--gpus: no GPU 99, this machine has "):
+        cuda.CudaEngine("cuda", nn.Network(SMALL, "binary").layers, "bce", "float32", device=99)
 
 
 def test_a_group_says_what_it_is_and_what_its_members_do(gpus):
@@ -216,8 +186,7 @@ def test_a_group_says_what_it_is_and_what_its_members_do(gpus):
     batches = net.engine.recorded()
     assert len(batches) == 2
     for steps in batches:
-        lanes = {step.lane for step in steps}
-        assert lanes == {f"gpu {number}{more}" for number in gpus for more in ("", " nccl")}
+        assert {step.lane for step in steps} == {f"gpu {number}{more}" for number in gpus for more in ("", " nccl")}
         messages = [step for step in steps if step.lane.endswith("nccl")]
         assert {step.name for step in messages} == {"communication"}
         assert all(step.end > step.begin for step in messages)

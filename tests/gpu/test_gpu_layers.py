@@ -6,10 +6,21 @@ import numpy as np
 import pytest
 from support.distances import relative_distance
 from support.epochs import ended, settings
-from support.networks import ALONE, STACKS, check_against_numpy, fill, flattened, network
+from support.networks import ALONE, STACKS, check_against_numpy, fill, flattened, network, twins
 
+from nn.backends.cuda import engine as cuda
+from nn.backends.cuda.runner import Phases
 from nn.nn_aux import LOSSES, OPTIMIZERS
 
+WITH_THEIR_ACTIVATION = {  # losses that are taken from logits
+    "ce": [("6,5:tanh,4", "multiclass"), ("6,5:tanh,70", "multiclass")],
+    "bce": [("6,5,1", "binary"), ("6,5,3:sigmoid", "regression")],
+}
+WITH_ANY_ACTIVATION = [
+    ("6,5:tanh,4:softmax", "multiclass"), ("6,5:tanh,2:softmax", "multiclass"), ("6,5,3:sigmoid", "regression"),
+    ("6,5,3", "regression"),
+]  # fmt: skip
+WITH_MOMENTUM = settings(optimizer="sgd", batch=300, momentum=0.5)
 # three tiles of a product each way, and one value more than whole tiles
 PRODUCTS = ["129,130", "257,1", "1,257", "2,300:tanh,33", "2000,3"]
 # convolutions by conv_winograd.cu whose channels, filters and tiles do not fill their blocks; one pools, too
@@ -34,9 +45,7 @@ def test_a_network_agrees_with_numpy(spec, dtype, rows, backend):
 @pytest.mark.parametrize("spec", ["30,1", "30,17"])
 def test_a_layer_alone_predicts_many_batches(spec, backend):
     """Its only phase reads the rows that the next batch's replace."""
-    seq, ours = (network(spec, b) for b in ("seq", backend))
-    x, y = fill(seq, 20_000)
-    ours.set_parameters(seq.parameters())
+    (seq, ours), (x, y) = twins(spec, ("seq", backend), "float64", 20_000)
     assert relative_distance(ours.predict(x), seq.predict(x)) < 1e-13
     losses = [net.engine.loss(net.engine.load(x.reshape(20_000, -1), y), np.arange(20_000)) for net in (seq, ours)]
     assert losses[1] == pytest.approx(losses[0], rel=1e-12)
@@ -47,31 +56,15 @@ def test_a_layer_alone_predicts_many_batches(spec, backend):
 @pytest.mark.parametrize("spec", ENDS)
 def test_the_last_layers_step_as_seq_does(spec, rows, dtype, tolerance, backend, monkeypatch):
     """As an epoch in one launch and as graphs, ending in a short batch; nothing of it is `gradients`' program."""
-    from nn.backends.cuda import engine as cuda
-
-    seq = network(spec, "seq", dtype)
-    x, y = fill(seq, 2 * rows + 3)
-    ends = []
-    for name, limit in (("seq", None), (backend, 0), (backend, 1e12)):
+    monkeypatch.setattr(cuda.small, "fits", lambda *_: False)
+    nets, (x, y) = twins(spec, ("seq", backend, backend), dtype, 2 * rows + 3)
+    how, ends = settings(optimizer="sgd", batch=rows, rates=[0.05] * 9, seed=3), []
+    for net, limit in zip(nets, (None, 0, 1e12)):
         monkeypatch.setattr(cuda, "WHOLE_EPOCH_FLOPS", limit)
-        monkeypatch.setattr(cuda.small, "fits", lambda *_: False)
-        net = network(spec, name, dtype)
-        net.set_parameters(seq.parameters())
-        how = settings(optimizer="sgd", batch=rows, rates=[0.05] * 9, seed=3)
         ends.append(ended(net, x, y, how, order=np.arange(len(x))))
     for end in ends[1:]:
         assert relative_distance(end.parameters, ends[0].parameters) < tolerance
         assert end.losses == pytest.approx(ends[0].losses, rel=100 * tolerance)
-
-
-WITH_THEIR_ACTIVATION = {  # losses that are taken from logits
-    "ce": [("6,5:tanh,4", "multiclass"), ("6,5:tanh,70", "multiclass")],
-    "bce": [("6,5,1", "binary"), ("6,5,3:sigmoid", "regression")],
-}
-WITH_ANY_ACTIVATION = [
-    ("6,5:tanh,4:softmax", "multiclass"), ("6,5:tanh,2:softmax", "multiclass"), ("6,5,3:sigmoid", "regression"),
-    ("6,5,3", "regression"),
-]  # fmt: skip
 
 
 @pytest.mark.parametrize("labels", [False, True])
@@ -81,17 +74,13 @@ WITH_ANY_ACTIVATION = [
 )
 def test_every_loss_agrees_with_seq(spec, task, loss, labels, backend):
     """Values, gradients, and the parameters after an epoch that ends in a short batch."""
-    seq, ours = (network(spec, b, task=task, loss=loss) for b in ("seq", backend))
-    x, y = fill(seq, 10)
-    ours.set_parameters(seq.parameters())
-    classes = np.arange(10) % max(2, seq.outputs)
+    nets, (x, y) = twins(spec, ("seq", backend), "float64", 10, task=task, loss=loss)
+    classes = np.arange(10) % max(2, nets[0].outputs)
     if task != "regression":
-        y = seq.target_rows(classes.astype(float) if task == "binary" else classes)
-    elif loss == "bce":
-        y = (y > 0) * 1.0
+        y = nets[0].target_rows(classes.astype(float) if task == "binary" else classes)
     targets = classes.astype(np.int32) if labels and task == "multiclass" else y
     ends = []
-    for net in (seq, ours):
+    for net in nets:
         value, grads, dx = net.engine.gradients(x.reshape(10, -1), y)
         how = settings(optimizer="sgd", batch=4, rates=[0.1] * 9)
         end = ended(net, x, targets, how, order=np.arange(10)[::-1].copy())
@@ -103,16 +92,13 @@ def test_every_loss_agrees_with_seq(spec, task, loss, labels, backend):
 
 
 @pytest.mark.parametrize("rows", [3, 200])  # one block of the small networks' kernel, and several
-@pytest.mark.parametrize("dtype", ["float64", "float32"])
 @pytest.mark.parametrize(("optimizer", "momentum"), [*((name, 0.0) for name in OPTIMIZERS), ("sgd", 0.9)])
 @pytest.mark.parametrize("spec", ["9,30,17:tanh,2", "2x6x6,conv4k2same:tanh,avgpool2,5:sigmoid,2"])
 def test_every_optimizer_steps_as_seq_does(spec, optimizer, momentum, dtype, rows, backend):
-    seq, ours = (network(spec, b, dtype) for b in ("seq", backend))
-    x, y = fill(seq, 3 * rows + 1)
-    ours.set_parameters(seq.parameters())
+    nets, (x, y) = twins(spec, ("seq", backend), dtype, 3 * rows + 1)
     falling = list(np.linspace(0.01, 0.002, 9))
     how = settings(optimizer=optimizer, batch=rows, rates=falling, momentum=momentum, weight_decay=0.2, seed=1)
-    ends = [ended(net, x, y, how, step=2) for net in (seq, ours)]
+    ends = [ended(net, x, y, how, step=2) for net in nets]
     tolerance = 1e-12 if dtype == "float64" else 1e-5
     assert relative_distance(ends[1][0], ends[0][0]) < tolerance
     if momentum or optimizer == "adam":
@@ -120,26 +106,18 @@ def test_every_optimizer_steps_as_seq_does(spec, optimizer, momentum, dtype, row
 
 
 def test_bytes_become_pixels_as_in_seq(backend):
-    seq, ours = (network("1x6x6,conv3k2,maxpool2,4", b, task="multiclass") for b in ("seq", backend))
-    ours.set_parameters(seq.parameters())
+    nets, _ = twins("1x6x6,conv3k2,maxpool2,4", ("seq", backend), "float64", 1, task="multiclass")
     rng = np.random.default_rng(0)
     x, y = rng.integers(0, 256, (50, 36), np.uint8), rng.integers(0, 4, 50).astype(np.int32)
     ends = []
-    for net in (seq, ours):
+    for net in nets:
         end = ended(net, x, y, settings(batch=8), order=np.arange(50))
         ends.append((end.parameters, net.engine.predict(end.data, np.arange(3, 40))))
-    assert relative_distance(ends[1][0], ends[0][0]) < 1e-12
-    assert relative_distance(ends[1][1], ends[0][1]) < 1e-12
-
-
-WITH_MOMENTUM = settings(optimizer="sgd", batch=300, momentum=0.5)
+    assert max(map(relative_distance, ends[1], ends[0])) < 1e-12
 
 
 def test_a_dead_engine_does_not_end_a_capture(gpu, monkeypatch):
     """An engine that nobody has any more closes cuBLAS when it is collected, which CUDA forbids within a capture."""
-    from nn.backends.cuda import engine as cuda
-    from nn.backends.cuda.runner import Phases
-
     monkeypatch.setattr(cuda, "WHOLE_EPOCH_FLOPS", 0)
     captures, launch = [], Phases._launch
 
@@ -166,15 +144,10 @@ def test_a_dead_engine_does_not_end_a_capture(gpu, monkeypatch):
 @pytest.mark.parametrize(("dtype", "tolerance"), [("float64", 1e-12), ("float32", 1e-5)])
 def test_products_of_cublas_agree_with_omp(dtype, tolerance, backend, monkeypatch):
     """Products large enough for cuBLAS, among others; a graph for whole batches and one for the short last one."""
-    from nn.backends.cuda import engine as cuda
-
     monkeypatch.setattr(cuda, "WHOLE_EPOCH_FLOPS", 0)
-    omp, ours = (network("50,1031:tanh,1500:sigmoid,1029:tanh,2", b, dtype) for b in ("omp", backend))
-    x, y = fill(omp, 700)
-    ours.set_parameters(omp.parameters())
+    (omp, ours), (x, y) = twins("50,1031:tanh,1500:sigmoid,1029:tanh,2", ("omp", backend), dtype, 700)
     theirs, mine = (net.gradients(x[:300], y[:300]) for net in (omp, ours))
     ends = [ended(net, x, y, WITH_MOMENTUM, order=np.arange(700)).parameters for net in (omp, ours)]
-    assert relative_distance(flattened(mine[1]), flattened(theirs[1])) < tolerance
-    assert relative_distance(mine[2], theirs[2]) < tolerance
-    assert relative_distance(ends[1], ends[0]) < tolerance
+    pairs = (flattened(mine[1]), flattened(theirs[1])), (mine[2], theirs[2]), (ends[1], ends[0])
+    assert all(relative_distance(*pair) < tolerance for pair in pairs)
     assert relative_distance(ours.predict(x), omp.predict(x)) < 10 * tolerance

@@ -9,7 +9,7 @@ import time
 import numpy as np
 import pytest
 from support.command_line import succeed
-from support.launches import SECONDS, ours, rank_process
+from support.launches import SECONDS, find_mpi, ours, rank_process, wait_for_checkpoint
 from support.networks import require
 
 import nn
@@ -45,30 +45,18 @@ def timeless(figures):
     return {name: value for name, value in figures.items() if name not in TIMES}
 
 
-@pytest.fixture(params=WAYS)
-def one(request, flags, gpu, tmp_path):
-    """(command, figures, bytes of the model) of one GPU."""
-    command = [*flags, *WAYS[request.param]]
-    told = succeed(*command, "--model", tmp_path / "one.bin").json
-    return command, told, (tmp_path / "one.bin").read_bytes()
-
-
-def test_gpus_of_a_process_train_the_networks_of_one(one, gpus, tmp_path):
-    command, told, expected = one
-    several = succeed(*command, "--model", tmp_path / "several.bin", "--gpus", gpus).json
-    assert (tmp_path / "several.bin").read_bytes() == expected
-    assert timeless(several) == timeless(told)
-
-
-def test_a_rank_for_each_gpu_trains_the_networks_of_one(mpich, one, gpus, tmp_path):
-    command, told, expected = one
-    if min(gpus, told["networks"]) < gpus and "trials" not in told:
-        pytest.skip("more ranks than networks are refused")
-    done = mpich.train(gpus, *command, "--model", tmp_path / "ranks.bin", "--distribute", "mirrored")
-    assert (done.returncode, ours(done.stderr)) == (0, [])
-    several = json.loads(done.stdout)
-    assert (tmp_path / "ranks.bin").read_bytes() == expected
-    assert several["ranks"] == gpus and timeless(several) == timeless(told)
+@pytest.mark.parametrize("way", WAYS)
+def test_gpus_of_a_process_and_a_rank_for_each_train_the_networks_of_one(way, flags, gpus, tmp_path):
+    command, model = [*flags, *WAYS[way], "--model", tmp_path / "m.bin"], tmp_path / "m.bin"
+    told, expected = succeed(*command).json, model.read_bytes()
+    assert timeless(succeed(*command, "--gpus", gpus).json) == timeless(told)
+    assert model.read_bytes() == expected, "GPUs of a process"
+    if gpus <= told["networks"] or "trials" in told:  # else there are more ranks than networks
+        done = find_mpi("mpich").train(gpus, *command, "--distribute", "mirrored")
+        assert (done.returncode, ours(done.stderr)) == (0, [])
+        several = json.loads(done.stdout)
+        assert several["ranks"] == gpus and timeless(several) == timeless(told)
+        assert model.read_bytes() == expected, "ranks"
 
 
 @pytest.mark.parametrize("name", ["cuda", "cudnn"])
@@ -105,9 +93,6 @@ def test_the_gpus_compute_at_the_same_time(gpus, monkeypatch):
     assert any(a[0] != b[0] and a[1] < b[1] < a[2] for a in spans for b in spans)
 
 
-LONG = ["--layers", DENSE, "--networks", 4, "--epochs", 100_000]
-
-
 def test_several_gpus_that_are_stopped_go_on_with_any_number(gpus, flags, tmp_path):
     """To the bytes of one GPU that was not stopped."""
     ds = nn.load(flags[2])
@@ -132,13 +117,10 @@ def test_several_gpus_that_are_stopped_go_on_with_any_number(gpus, flags, tmp_pa
 
 
 def test_a_signal_to_one_rank_stops_all_gpus(mpich, gpus, flags, tmp_path):
-    command = [*flags, *LONG, "--model", tmp_path / "m.bin", "--checkpoint", tmp_path / "c.ck", "--quiet"]
-    command += ["--distribute", "mirrored"]
+    command = [*flags, "--layers", DENSE, "--networks", 4, "--epochs", 100_000, "--distribute", "mirrored",
+               "--model", tmp_path / "m.bin", "--checkpoint", tmp_path / "c.ck", "--quiet"]  # fmt: skip
     with mpich.started(gpus, sys.executable, "-m", "nn", *command) as launcher:
-        end = time.monotonic() + 3 * SECONDS
-        while not (tmp_path / "c.ck").exists() and launcher.poll() is None:
-            assert time.monotonic() < end
-            time.sleep(0.2)
+        wait_for_checkpoint(launcher, tmp_path / "c.ck")
         os.kill(rank_process(launcher, mpich, gpus - 1), signal.SIGTERM)
         _, err = launcher.communicate(timeout=SECONDS)
     assert launcher.returncode == 75 and "stopped by SIGTERM: the state is saved" in err

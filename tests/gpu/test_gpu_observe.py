@@ -7,16 +7,13 @@ import numpy as np
 import pytest
 from support.command_line import succeed
 
-LAYERS = "1x12x12,conv16k3p1,dropout0.25,conv20k3,maxpool2,40,1"
-LEARNERS = {0, 2, 5, 6}  # flatten counts, too
+LAYERS, LEARNERS = "1x12x12,conv16k3p1,dropout0.25,conv20k3,maxpool2,40,1", {0, 2, 5, 6}  # flatten counts, too
 
 
-@pytest.fixture
-def folder(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
+@pytest.fixture(autouse=True)
+def images(folder):
     x = np.linspace(-1, 1, 600 * 144, dtype=np.float32).reshape(600, 1, 12, 12)
     np.savez("x.npz", x=x, y=np.sin(9 * x).mean(axis=(1, 2, 3)))
-    return tmp_path
 
 
 def train(backend, *more):
@@ -24,21 +21,22 @@ def train(backend, *more):
     return succeed("--train", "--model", "m.bin", "--backend", backend, *flags, *more)
 
 
-def events(category):
+def events(**facts):
+    """What the trace has with these facts."""
     trace = json.loads(Path("t.json").read_text())
-    return [event for event in trace["traceEvents"] if event.get("cat") == category]
+    return [event for event in trace["traceEvents"] if facts.items() <= event.items()]
 
 
 def inside(event, other):
     return other["ts"] - 1e-3 <= event["ts"] and event["ts"] + event["dur"] <= other["ts"] + other["dur"] + 1e-3
 
 
-def test_the_steps_of_a_traced_batch_add_up_to_it(folder, backend):
+def test_the_steps_of_a_traced_batch_add_up_to_it(backend):
     train(backend, "--trace", "t.json")
-    batches, epochs = events("batch"), events("epoch")
+    batches, epochs = events(cat="batch"), events(cat="epoch")
     assert len(batches) == 20 and len(epochs) == 3
-    steps = [step for name in ("gather", "forward", "loss", "backward", "update") for step in events(name)]
-    lanes = {event["args"]["name"]: event["tid"] for event in all_names()}
+    steps = [step for name in ("gather", "forward", "loss", "backward", "update") for step in events(cat=name)]
+    lanes = {event["args"]["name"]: event["tid"] for event in events(name="thread_name")}
     assert {step["tid"] for step in steps} == {lanes["gpu"]}
     for batch in batches:
         assert batch["tid"] == lanes["training"]
@@ -48,26 +46,20 @@ def test_the_steps_of_a_traced_batch_add_up_to_it(folder, backend):
         assert sum(step["dur"] for step in of_batch) == pytest.approx(batch["dur"], rel=0.05)
 
 
-def all_names():
-    trace = json.loads(Path("t.json").read_text())
-    return [event for event in trace["traceEvents"] if event["name"] == "thread_name"]
-
-
-def test_the_layers_of_a_profile_add_up_to_the_batch(folder, backend):
+def test_the_layers_of_a_profile_add_up_to_the_batch(backend):
     profile = train(backend, "--profile", "--json").json["profile"]
     steps = ("forward_ms", "backward_ms", "update_ms")
     layers = sum(layer[step] for layer in profile["layers"] for step in steps)
     others = sum(profile.get(f"{name}_ms", 0.0) for name in ("gather", "loss"))
     assert profile["batch_ms"] > 0
     assert layers + others == pytest.approx(profile["batch_ms"], rel=0.05)
+    by_others = ("flatten",) if backend == "cudnn" else ("flatten", "maxpool2")  # cuda: done by the convolution
     for number, layer in enumerate(profile["layers"]):
         assert (layer["update_ms"] > 0) == (number in LEARNERS)
-        assert (layer["forward_ms"] > 0) == (
-            layer["layer"] not in ("flatten", "maxpool2") or backend == "cudnn" and layer["layer"] == "maxpool2"
-        )  # cuda: done by the convolution
+        assert (layer["forward_ms"] > 0) == (layer["layer"] not in by_others)
 
 
-def test_watching_does_not_change_the_model(folder, backend):
+def test_watching_does_not_change_the_model(backend):
     train(backend)
     before = Path("m.bin").read_bytes()
     train(backend, "--profile", "--trace", "t.json")

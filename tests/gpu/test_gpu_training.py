@@ -1,5 +1,7 @@
 """The promises of docs/numbers.md about the GPU: trainings that end where seq's end, and the same bits in every run."""
 
+import functools
+
 import numpy as np
 import pytest
 from support.distances import relative_distance
@@ -8,120 +10,112 @@ from support.moved_images import check_moves
 from support.networks import fill, flattened
 
 import nn
-from nn.utils import UsageError
+from nn.backends.cuda import engine as cuda
 
 CC = "30,60,10,1"
 DIGITS = "1x28x28,conv4k2same,conv4k2same,maxpool4,128,10"
 IMAGES = "3x32x32,conv16k3p1,maxpool2,conv32k3p1,maxpool2,100,10"
 
 
+FILES = {
+    "fraud": "cc/CC_train.csv.gz", "digits": "mnist/train-images-idx3-ubyte.gz",
+    "images": "cifar10/cifar10_train_4000.bin.gz",
+}  # fmt: skip
+
+
 def flat(net):
     return flattened(net.parameters())
 
 
-def part(ds, rows):
-    return nn.Dataset(x=ds.x[:rows], y=ds.y[:rows], task=ds.task, classes=ds.classes)
-
-
 @pytest.fixture(scope="module")
-def fraud(shared):
-    return nn.load(shared / "data/cc/CC_train.csv.gz", dtype="float64")
+def data(shared):
+    """A function: the first rows of a data set."""
+    load = functools.cache(lambda name: nn.load(shared / "data" / FILES[name]))
+
+    def part(name, rows=None, dtype=None):
+        ds = load(name)
+        return nn.Dataset(ds.x[:rows].astype(dtype or ds.x.dtype), ds.y[:rows], ds.task, ds.classes)
+
+    return part
 
 
-@pytest.fixture(scope="module")
-def digits(shared):
-    return nn.load(shared / "data/mnist/train-images-idx3-ubyte.gz")
-
-
-@pytest.fixture(scope="module")
-def images(shared):
-    return nn.load(shared / "data/cifar10/cifar10_train_4000.bin.gz")
+def trained(spec, backend, rows, record=0, **flags):
+    """(network, data set of random rows, what training told); record: as many batches."""
+    net = nn.Network(spec, "regression", backend=backend)
+    ds = nn.Dataset(*fill(net, rows), "regression")
+    net.engine.record(record)
+    return net, ds, nn.train(net, ds, scaling="none", **flags)
 
 
 def ends(ds, spec, backends, dtype, **flags):
     """The networks that each backend ends with."""
-    nets = []
-    for backend in backends:
-        net = nn.Network(spec, ds.task, backend=backend, dtype=dtype)
+    nets = [nn.Network(spec, ds.task, backend=backend, dtype=dtype) for backend in backends]
+    for net in nets:
         nn.train(net, ds, **flags)
-        nets.append(net)
     return nets
-
-
-# ---- agreement with seq
 
 
 @pytest.mark.parametrize(("dtype", "tolerance"), [("float64", 1e-12), ("float32", 1e-5)])
 @pytest.mark.parametrize(("spec", "rows"), [(CC, 32), (DIGITS, 8), (IMAGES, 4), ("50,800,400,1", 20)])
 def test_one_batch_has_the_gradients_of_seq(spec, rows, dtype, tolerance, backend):
     """The median of 20 batches: a single one may exceed the tolerance where a relu or maximum turns on a rounding."""
-    seq, ours = (nn.Network(spec, "regression", backend=b, dtype=dtype) for b in ("seq", backend))
-    apart = []
+    nets, apart = [nn.Network(spec, "regression", backend=b, dtype=dtype) for b in ("seq", backend)], []
     for seed in range(20):
-        x, y = fill(seq, rows, seed)
-        ours.set_parameters(seq.parameters())
-        theirs, mine = (net.engine.gradients(x.reshape(rows, -1), y)[1] for net in (seq, ours))
+        (x, y), _ = (fill(net, rows, seed) for net in nets)
+        theirs, mine = (net.engine.gradients(x.reshape(rows, -1), y)[1] for net in nets)
         assert np.linalg.norm(theirs) > 0
         apart.append(relative_distance(mine, theirs))
     assert np.median(apart) < tolerance
 
 
 @pytest.mark.parametrize("optimizer", ["sgd", "adam"])
-def test_three_epochs_on_the_fraud_data_end_where_seq_ends(fraud, optimizer, backend):
+def test_three_epochs_on_the_fraud_data_end_where_seq_ends(data, optimizer, backend):
     for dtype, tolerance in (("float64", 1e-9), ("float32", 1e-5)):
-        ds = part(fraud, 6000)
-        ds.x = ds.x.astype(dtype)
+        ds = data("fraud", 6000, dtype)
         seq, ours = ends(ds, CC, ("seq", backend), dtype, epochs=3, optimizer=optimizer, batch_number=32)
         assert relative_distance(flat(ours), flat(seq)) < tolerance, dtype
 
 
-@pytest.mark.parametrize(("data", "rows", "spec"), [("digits", 330, DIGITS), ("images", 170, IMAGES)])
-def test_three_epochs_of_a_convolutional_network_in_float64_end_where_seq_ends(data, rows, spec, backend, request):
-    ds = part(request.getfixturevalue(data), rows)
-    seq, ours = ends(ds, spec, ("seq", backend), "float64", epochs=3, holdout=0.0)
+@pytest.mark.parametrize(("name", "rows", "spec"), [("digits", 330, DIGITS), ("images", 170, IMAGES)])
+def test_three_epochs_of_a_convolutional_network_in_float64_end_where_seq_ends(data, name, rows, spec, backend):
+    seq, ours = ends(data(name, rows), spec, ("seq", backend), "float64", epochs=3, holdout=0.0)
     assert relative_distance(flat(ours), flat(seq)) < 1e-9
 
 
-def test_digits_and_images_in_float32_are_as_accurate_as_omp(digits, images, backend):
-    for ds, spec, epochs in ((digits, DIGITS, 1), (images, IMAGES, 4)):
-        figures = []
-        for net in ends(ds, spec, ("omp", backend), "float32", epochs=epochs):
-            held = nn.ds.split_rows(ds, net.holdout, 0.0, net.seed).holdout
-            few = nn.Dataset(x=ds.x[held], y=ds.y[held], task=ds.task, classes=ds.classes)
-            figures.append((nn.test(net, few)["accuracy"], net.history["loss"][-1]))
-        # 1 point; the image set holds out 800 rows, of which a few turn with every rounding: three of their deviations
-        allowed = 0.01 if ds is digits else 0.01 + 3 * np.sqrt(0.25 / 800)
-        assert abs(figures[0][0] - figures[1][0]) < allowed
-        assert figures[1][1] == pytest.approx(figures[0][1], rel=0.02 if ds is digits else 0.05)
+# 1 point; the image set holds out 800 rows, of which a few turn with every rounding: three of their deviations
+@pytest.mark.parametrize(
+    ("name", "spec", "epochs", "points", "rel"),
+    [("digits", DIGITS, 1, 0.01, 0.02), ("images", IMAGES, 4, 0.01 + 3 * np.sqrt(0.25 / 800), 0.05)],
+)
+def test_digits_and_images_in_float32_are_as_accurate_as_omp(data, name, spec, epochs, points, rel, backend):
+    ds, figures = data(name), []
+    for net in ends(ds, spec, ("omp", backend), "float32", epochs=epochs):
+        held = nn.ds.split_rows(ds, net.holdout, 0.0, net.seed).holdout
+        few = nn.Dataset(x=ds.x[held], y=ds.y[held], task=ds.task, classes=ds.classes)
+        figures.append((nn.test(net, few)["accuracy"], net.history["loss"][-1]))
+    assert abs(figures[0][0] - figures[1][0]) < points
+    assert figures[1][1] == pytest.approx(figures[0][1], rel=rel)
 
 
 @pytest.mark.parametrize("raw", [True, False])
-def test_images_are_moved_as_on_the_processor(images, raw, backend):
+def test_images_are_moved_as_on_the_processor(data, raw, backend):
     """Training with --augment has the bits of training on images that the rule has moved; of streamed ones too."""
-    x, y = images.x[:330], images.y[:330].astype(np.int32)
-    x = x if raw else (x / 255).astype(np.float32)
+    ds = data("images", 330)
+    x, y = ds.x if raw else (ds.x / 255).astype(np.float32), ds.y.astype(np.int32)
     check_moves(lambda: nn.Network(IMAGES, "multiclass", backend=backend), x, y, "both", rooms=(None, 0))
-
-
-# ---- the same bits
 
 
 @pytest.mark.parametrize(("spec", "rows"), [(CC, 10), (CC, 700), (DIGITS, 32), (IMAGES, 32), ("30,2000,1500,1", 500)])
 def test_every_run_gives_the_same_bits(spec, rows, backend):
     results = []
     for _ in range(2):
-        net = nn.Network(spec, "regression", backend=backend)
-        x, y = fill(net, 4 * rows + 3)
-        ds = nn.Dataset(x=x, y=y, task="regression")
-        result = nn.train(net, ds, epochs=2, batch_number=rows, scaling="none")
-        results.append((flat(net).tobytes(), result["loss"], result["val_loss"], net.predict(x).tobytes()))
+        net, ds, told = trained(spec, backend, 4 * rows + 3, epochs=2, batch_number=rows)
+        results.append((flat(net).tobytes(), told["loss"], told["val_loss"], net.predict(ds.x).tobytes()))
     assert results[0] == results[1]
 
 
 @pytest.mark.parametrize("spec", [CC, IMAGES])
 def test_an_epoch_that_stops_goes_on_with_the_same_bits(spec, backend, monkeypatch):
-    from nn.backends.cuda import engine as cuda
-
     monkeypatch.setattr(cuda, "FIRST_BATCHES", 3)
     results = []
     for pieces in (1, 2):
@@ -132,19 +126,12 @@ def test_an_epoch_that_stops_goes_on_with_the_same_bits(spec, backend, monkeypat
 
 
 def test_whole_epochs_and_graphs_give_the_same_bits(gpu, monkeypatch):
-    from nn.backends.cuda import engine as cuda
-
-    results = []
+    results = set()
     for limit in (0, cuda.WHOLE_EPOCH_FLOPS):
         monkeypatch.setattr(cuda, "WHOLE_EPOCH_FLOPS", limit)
-        net = nn.Network("3x12x12,conv9k3p1,maxpool2,dropout0.2,40,3", "regression", backend="cuda")
-        x, y = fill(net, 100)
-        nn.train(net, nn.Dataset(x=x, y=y, task="regression"), epochs=2, batch_number=16, scaling="none")
-        results.append(flat(net).tobytes())
-    assert results[0] == results[1]
-
-
-# ---- data larger than the GPU's memory
+        net, *_ = trained("3x12x12,conv9k3p1,maxpool2,dropout0.2,40,3", "cuda", 100, epochs=2, batch_number=16)
+        results.add(flat(net).tobytes())
+    assert len(results) == 1
 
 
 def test_a_streamed_data_set_gives_the_same_bits(backend, monkeypatch):
@@ -160,16 +147,10 @@ def test_a_streamed_data_set_gives_the_same_bits(backend, monkeypatch):
         assert results[0] == results[1]
 
 
-# ---- one model, all backends
-
-
-def test_a_model_tests_the_same_on_every_backend(fraud, tmp_path, backend):
-    ds = part(fraud, 4000)
-    ds.x = ds.x.astype("float32")
-    net = nn.Network(CC, "binary", backend=backend)
-    nn.train(net, ds, epochs=3)
+def test_a_model_tests_the_same_on_every_backend(data, tmp_path, backend):
+    ds, figures = data("fraud", 4000, "float32"), {}
+    (net,) = ends(ds, CC, [backend], "float32", epochs=3)
     net.export(tmp_path / "m.bin")
-    figures = {}
     for other in ("seq", "omp", "cuda", backend):
         again = nn.Network.load(tmp_path / "m.bin", backend=other)
         figures[other] = (nn.test(again, ds), again.predict(ds.x))
@@ -179,33 +160,20 @@ def test_a_model_tests_the_same_on_every_backend(fraud, tmp_path, backend):
         assert relative_distance(out, figures["seq"][1]) < 1e-6
 
 
-def test_a_model_of_images_predicts_the_same_here(images, tmp_path, backend):
-    ds = part(images, 600)
+def test_a_model_of_images_predicts_the_same_here(data, tmp_path, backend):
+    ds = data("images", 600)
     (net,) = ends(ds, IMAGES, ["omp"], "float32", epochs=1)
     net.export(tmp_path / "m.bin")
     again = nn.Network.load(tmp_path / "m.bin", backend=backend)
     assert relative_distance(again.predict(ds.x), net.predict(ds.x)) < 1e-5
 
 
-# ---- what goes wrong
-
-
 def test_too_little_memory_is_one_line_with_a_remedy(backend, check_little_memory):
     check_little_memory(backend, 0)
 
 
-def test_a_gpu_that_is_not_there_is_named(gpu):
-    from nn.backends.cuda.engine import CudaEngine
-
-    with pytest.raises(UsageError, match="--gpus: no GPU 99, this machine has "):
-        CudaEngine("cuda", nn.Network(CC, "binary").layers, "bce", "float32", device=99)
-
-
 def test_steps_are_recorded_layer_by_layer(backend):
-    net = nn.Network(IMAGES, "regression", backend=backend)
-    x, y = fill(net, 100)
-    net.engine.record(2)
-    nn.train(net, nn.Dataset(x=x, y=y, task="regression"), epochs=1, batch_number=32, scaling="none", holdout=0.0)
+    net, *_ = trained(IMAGES, backend, 100, record=2, epochs=1, batch_number=32, holdout=0.0)
     batches = net.engine.recorded()
     assert len(batches) == 2
     for steps in batches:

@@ -9,12 +9,10 @@ from support.networks import fill, network
 ROWS = 700
 SMALL = "30,60,10,1"
 RUNNERS = [  # network, rows of a batch, what its first route names
-    (SMALL, 60, "Small"),
-    (SMALL, 700, "Small"),  # several blocks
-    ("40,300,200,3", 100, "WholeEpochs"),
-    ("2x12x12,conv8k3,maxpool2,3", 100, ""),
+    (SMALL, 60, "Small"), (SMALL, 700, "Small"),  # one block, several
+    ("40,300,200,3", 100, "WholeEpochs"), ("2x12x12,conv8k3,maxpool2,3", 100, ""),
     ("50,2000,1500,1", 350, ""),  # large products
-]
+]  # fmt: skip
 
 
 def after_epoch(net, weights, batch, room=None):
@@ -46,6 +44,6 @@ def test_weights_of_rows_that_are_streamed_to_the_gpu(backend):
     assert resident[0].tobytes() == streamed[0].tobytes() and resident[1:] == streamed[1:]
 
 
-def test_several_gpus_divide_by_the_weight_of_the_whole_batch(distribute, two_gpus):
-    ours = after_epoch(network(SMALL, "cuda", **two_gpus, distribute=distribute), some_weights(), 60)
+def test_several_gpus_divide_by_the_weight_of_the_whole_batch(distribute, gpus):
+    ours = after_epoch(network(SMALL, "cuda", gpus=gpus, distribute=distribute), some_weights(), 60)
     check_as_seq(ours, after_epoch(network(SMALL, "seq"), some_weights(), 60))

@@ -21,12 +21,11 @@ static int next_field(void)
 /* The value of the field. The word has a place of its own, behind which a sanitizer sees each byte that is read. */
 static double value_of(int column)
 {
-    const size_t size = strlen(field) + 1;
-    char *word = (char *)malloc(size);
     double value;
+    char *word = (char *)malloc(strlen(field) + 1);
     if (!word)
         abort();
-    memcpy(word, field, size);
+    strcpy(word, field);
     value = *word == 'w' ? nn_code(column, word + 1) : strtod(word + 1, NULL);
     free(word);
     return value;

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <ucontext.h>
+#include <algorithm>
 #include <memory>
 #include <random>
 #include <utility>
@@ -75,15 +76,9 @@ static int __popc(unsigned v) { return __builtin_popcount(v); }
 static float __fmul_rn(float a, float b) { return a * b; }
 static double __dmul_rn(double a, double b) { return a * b; }
 static void sincospi(double x, double *sine, double *cosine) { *sine = sin(M_PI * x), *cosine = cos(M_PI * x); }
-static void sincospif(float x, float *sine, float *cosine)
-{
-    *sine = (float)sin(M_PI * x), *cosine = (float)cos(M_PI * x);
-}
-static unsigned __umulhi(unsigned a, unsigned b) { return (unsigned)((uint64_t)a * b >> 32); }
-static unsigned long long __umul64hi(unsigned long long a, unsigned long long b)
-{
-    return (unsigned long long)((unsigned __int128)a * b >> 64);
-}
+static void sincospif(float x, float *sine, float *cosine) { *sine = sin(M_PI * x), *cosine = cos(M_PI * x); }
+static unsigned __umulhi(unsigned a, unsigned b) { return (uint64_t)a * b >> 32; }
+static uint64_t __umul64hi(uint64_t a, uint64_t b) { return (unsigned __int128)a * b >> 64; }
 static void __threadfence() {}
 static unsigned atomicAdd(unsigned *p, unsigned v) { return (*p += v) - v; }
 template <class T> T min(T a, T b) { return b < a ? b : a; }
@@ -113,18 +108,15 @@ static int run_blocks(std::vector<block_of_threads> &blocks, unsigned threads, s
     }
     for (;;) {
         std::vector<fibre *> ready;
-        size_t done = 0;
-        for (fibre &f : fibres)
+        bool stuck = false;             /* if none is ready, though not all have ended */
+        for (fibre &f : fibres) {
             if (f.is == READY)
                 ready.push_back(&f);
-            else
-                done += f.is == DONE;
-        if (done == fibres.size())
-            return 0;
+            stuck |= f.is != DONE;
+        }
         if (ready.empty())
-            return 1;
-        for (size_t i = ready.size(); i > 1; i--)
-            std::swap(ready[i - 1], ready[random() % i]);
+            return stuck;
+        std::shuffle(ready.begin(), ready.end(), random);
         for (fibre *f : ready) {
             enter(f);
             group &all = f->block->all, &warp = f->block->warps[f->number / 32];
@@ -161,10 +153,7 @@ static int run_grid(const unsigned *grid, unsigned threads, size_t shared, int t
 }
 
 template <class... A, size_t... I>
-void call(void (*kernel)(A...), void **arguments, std::index_sequence<I...>)
-{
-    kernel(*(A *)arguments[I]...);
-}
+void call(void (*kernel)(A...), void **arguments, std::index_sequence<I...>) { kernel(*(A *)arguments[I]...); }
 
 template <class... A>
 int launch(void (*kernel)(A...), const unsigned *grid, unsigned threads, size_t shared, int together, unsigned seed,

@@ -21,7 +21,7 @@ from types import ModuleType, SimpleNamespace
 
 import numpy as np
 
-from nn.backends.cuda import device
+from nn.backends.cuda import device, runner
 from nn.backends.cuda.program import PRELUDE
 
 HEADER = Path(__file__).with_name("emulated_gpu.h")
@@ -39,8 +39,6 @@ extern "C" int launch_NAME(const unsigned *grid, unsigned threads, size_t shared
 """
 _seeds = itertools.count()
 _one_at_a_time = threading.Lock()  # kernels share what stands for the GPU
-
-
 _current = threading.local()  # stack of the GPUs that a thread has entered
 
 
@@ -58,16 +56,13 @@ class Array(np.ndarray):
 
     @property
     def data(self):
-        """Its address."""
         at = self.ctypes.data
         return SimpleNamespace(ptr=at, memset_async=lambda value, count: ctypes.memset(at, value, count))
 
     def get(self):
-        """Return a copy for the host."""
         return np.array(self)
 
     def set(self, values, stream=None):
-        """Copy values in."""
         np.asarray(self)[...] = values
 
 
@@ -78,16 +73,11 @@ def _empty(shape, dtype=np.float64):
 
 
 @functools.cache
-def _folder() -> tempfile.TemporaryDirectory:
-    return tempfile.TemporaryDirectory(prefix="emulated_gpu")
-
-
-@functools.cache
-def _headers(options: tuple[str, ...]) -> Path:
+def _headers(options: tuple[str, ...]) -> tempfile.TemporaryDirectory:
     """Return a folder with the header, compiled: that takes as long as a kernel."""
-    folder = Path(tempfile.mkdtemp(dir=_folder().name))
-    shutil.copy(HEADER, folder)
-    subprocess.run(["g++", *FLAGS, *options, "-x", "c++-header", HEADER.name], check=True, cwd=folder)
+    folder = tempfile.TemporaryDirectory(prefix="emulated_gpu")
+    shutil.copy(HEADER, folder.name)
+    subprocess.run(["g++", *FLAGS, *options, "-x", "c++-header", HEADER.name], check=True, cwd=folder.name)
     return folder
 
 
@@ -96,7 +86,7 @@ def _library(code: str, options: tuple[str, ...]):
     """Return a library with a function launch_NAME for each kernel."""
     names = re.findall(r'extern "C" __global__ void(?: __launch_bounds__\([^)]*\))?\s+(\w+)\(', code)
     calls = "\n".join(LAUNCH.replace("NAME", name) for name in names)
-    source = _headers(options) / f"{_library.cache_info().misses}.cpp"
+    source = Path(_headers(options).name, f"{_library.cache_info().misses}.cpp")
     source.write_text("\n".join([f'#include "{HEADER.name}"', code.replace(PRELUDE, ""), calls]))
     library = source.with_suffix(".so")
     subprocess.run(["g++", "-shared", *FLAGS, *options, "-o", str(library), str(source)], check=True)
@@ -115,7 +105,6 @@ class Module:
         """Compile it, which has been done."""
 
     def get_function(self, name: str):
-        """Return a kernel."""
         return Kernel(getattr(self._library, f"launch_{name}"), self._together)
 
 
@@ -127,15 +116,11 @@ class Kernel:
     def __init__(self, launch, together: bool):
         self._launch, self._together, self._device = launch, together, _device()
 
-    @property
-    def kernel(self):
-        """The kernel as a Function, which may be launched otherwise than its module says."""
-        return self._run
-
     def __call__(self, grid, block, arguments, shared_mem=0):
-        self._run(grid, block, arguments, shared_mem, self._together)
+        self.kernel(grid, block, arguments, shared_mem, self._together)
 
-    def _run(self, grid, block, arguments, shared_mem=0, enable_cooperative_groups=False):
+    def kernel(self, grid, block, arguments, shared_mem=0, enable_cooperative_groups=False):
+        """Launch it as a Function, which may be launched otherwise than its module says."""
         assert shared_mem <= max(self.max_dynamic_shared_size_bytes, 48 << 10)
         assert {self._device, *(a.gpu for a in arguments if isinstance(a, Array))} == {_device()}
         values = [ctypes.c_int64(a.ctypes.data if isinstance(a, Array) else int(a)) for a in arguments]
@@ -172,19 +157,16 @@ class _Stream(nullcontext):
 
 def module() -> ModuleType:
     """Return what stands for CuPy."""
-    cupy, errors = ModuleType("cupy"), {name: type(name, (Exception,), {}) for name in ("A", "B", "C")}
-    cupy.empty, cupy.RawModule = _empty, Module
+    cupy, errors = ModuleType("cupy"), [type(name, (Exception,), {}) for name in ("A", "B", "C")]
+    cupy.empty, cupy.copyto, cupy.RawModule = _empty, np.copyto, Module
     cupy.zeros = lambda shape, dtype=np.float64: np.zeros(shape, dtype).view(Array)
     cupy.asarray = lambda array: np.array(array).view(Array)
-    cupy.copyto = np.copyto
     cupy.get_default_memory_pool = lambda: SimpleNamespace(free_bytes=lambda: 0)
+    properties = {"getDeviceCount": lambda: 1, "getDeviceProperties": lambda number: {"name": b"emulated"}}
     cupy.cuda = SimpleNamespace(
-        Device=_Device, Stream=_Stream, get_current_stream=_Stream,
-        memory=SimpleNamespace(OutOfMemoryError=errors["A"]), driver=SimpleNamespace(CUDADriverError=errors["B"]),
-        runtime=SimpleNamespace(
-            CUDARuntimeError=errors["C"], getDeviceCount=lambda: 1,
-            getDeviceProperties=lambda number: {"name": b"emulated"},
-        ),
+        Device=_Device, Stream=_Stream, get_current_stream=_Stream, memory=SimpleNamespace(OutOfMemoryError=errors[0]),
+        driver=SimpleNamespace(CUDADriverError=errors[1]),
+        runtime=SimpleNamespace(CUDARuntimeError=errors[2], **properties),
     )  # fmt: skip
     return cupy
 
@@ -197,8 +179,6 @@ def can_emulate() -> bool:
 @contextmanager
 def emulated_gpu(monkeypatch):
     """Let nn.backends.cuda find this GPU; yields what stands for CuPy."""
-    from nn.backends.cuda import runner
-
     cupy = module()
     monkeypatch.setitem(sys.modules, "cupy", cupy)
     monkeypatch.setattr(device, "missing", lambda *arguments: None)

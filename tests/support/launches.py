@@ -21,8 +21,7 @@ from support.command_line import environment, write_two_classes
 SMALL = ["--train", "--dataset", "two.csv", "--layers", "2,16,dropout0.2,8,1", "--model", "m.bin", "--quiet"]
 MIRRORED = [*SMALL, "--distribute", "mirrored"]
 SECONDS = 60  # for anything here to end, on a machine that is busy
-LAUNCHERS = ("SLURM_", "PMI", "OMPI_", "MPI_", "HYD", "NN_")
-BY_HAND = ("RANK", "WORLD_SIZE")
+LAUNCHERS = re.compile("SLURM_|PMI|OMPI_|MPI_|HYD|NN_|(RANK|WORLD_SIZE)$")  # variables that one sets
 PROGRAMS = Path(sys.executable).parent
 LOCAL = {"FI_PROVIDER": "tcp", "FI_TCP_IFACE": "lo", "UCX_NET_DEVICES": "lo"}  # MPICH's messages stay on this machine
 
@@ -45,17 +44,14 @@ if cluster.current().rank == 0:
 
 def alone(**variables) -> dict[str, str]:
     """An environment that says nothing of a launcher but these variables."""
-    own = {name: value for name, value in environment().items() if not name.startswith(LAUNCHERS)}
-    for name in BY_HAND:
-        own.pop(name, None)
+    own = {name: value for name, value in environment().items() if not LAUNCHERS.match(name)}
     return {**own, **{name: str(value) for name, value in variables.items()}}
 
 
 def prepare_launch(folder, monkeypatch) -> None:
     """Write SMALL's data, and make this process one that no launcher has started."""
-    for name in [*os.environ]:
-        if name.startswith(LAUNCHERS) or name in BY_HAND:
-            monkeypatch.delenv(name)
+    for name in filter(LAUNCHERS.match, [*os.environ]):
+        monkeypatch.delenv(name)
     write_two_classes(folder / "two.csv", rows=301)
 
 
@@ -75,10 +71,8 @@ class Mpi:
 
     def launch(self, size: int, *command, **variables) -> subprocess.CompletedProcess:
         """Run a command as that many ranks."""
-        return subprocess.run(
-            self.command(size, *command),
-            env=self.environment(**variables), text=True, capture_output=True, timeout=4 * SECONDS,
-        )  # fmt: skip
+        how = {"env": self.environment(**variables), "text": True, "capture_output": True, "timeout": 4 * SECONDS}
+        return subprocess.run(self.command(size, *command), **how)
 
     def run(self, size: int, program: str, **variables) -> subprocess.CompletedProcess:
         """Run a Python program as that many ranks."""
@@ -91,10 +85,8 @@ class Mpi:
     @contextlib.contextmanager
     def started(self, size: int, *command, **variables):
         """The launcher of a command that runs as that many ranks; none is left behind."""
-        launcher = subprocess.Popen(
-            self.command(size, *command), env=self.environment(**variables),
-            stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
-        )  # fmt: skip
+        how = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True, "env": self.environment(**variables)}
+        launcher = subprocess.Popen(self.command(size, *command), **how)
         try:
             yield launcher
         finally:
@@ -136,15 +128,11 @@ def _mpi(name: str, mpiexec: str, variables: dict[str, str]) -> Mpi:
     return Mpi((mpiexec, "--oversubscribe"), {**as_root, **variables}, "OMPI_COMM_WORLD_RANK")
 
 
-def process_ids(launcher: subprocess.Popen, size: int, seconds: float = SECONDS) -> list[int]:
+def process_ids(launcher: subprocess.Popen, size: int) -> list[int]:
     """The process ids of the ranks, which print `RANK PID` first of all, by rank."""
-    found: dict[int, int] = {}
-    end = time.monotonic() + seconds
-    while len(found) < size:
-        assert time.monotonic() < end, found
-        rank, pid = launcher.stdout.readline().split()
-        found[int(rank)] = int(pid)
-    return [found[rank] for rank in range(size)]
+    found = sorted(tuple(map(int, launcher.stdout.readline().split())) for _ in range(size))
+    assert [rank for rank, _ in found] == [*range(size)]
+    return [pid for _, pid in found]
 
 
 def rank_process(launcher: subprocess.Popen, mpi: Mpi, rank: int) -> int:
@@ -154,15 +142,12 @@ def rank_process(launcher: subprocess.Popen, mpi: Mpi, rank: int) -> int:
         with contextlib.suppress(OSError, ValueError, IndexError):
             parent = int((entry / "stat").read_text().rpartition(")")[2].split()[1])
             children.setdefault(parent, []).append(int(entry.name))
-    below, found = [launcher.pid], []
-    while below:
-        below.extend(children.get(below[0], []))
-        found.append(below.pop(0))
-    for pid in found:
+    below = [launcher.pid]
+    for pid in below:  # which grows
+        below.extend(children.get(pid, []))
         with contextlib.suppress(OSError):
-            if f"{mpi.rank}={rank}" in Path(f"/proc/{pid}/environ").read_text().split("\0") and (
-                b"-m\0nn\0" in Path(f"/proc/{pid}/cmdline").read_bytes()
-            ):
+            own = Path(f"/proc/{pid}/environ").read_text().split("\0")
+            if f"{mpi.rank}={rank}" in own and b"-m\0nn\0" in Path(f"/proc/{pid}/cmdline").read_bytes():
                 return pid
     raise AssertionError(f"no rank {rank}")
 
@@ -175,9 +160,9 @@ def is_running(pid: int) -> bool:
         return False
 
 
-def all_end(pids: list[int], seconds: float = 10) -> bool:
-    """Whether these processes are gone within that time."""
-    end = time.monotonic() + seconds
+def all_end(pids: list[int]) -> bool:
+    """Whether these processes are gone within 10 seconds."""
+    end = time.monotonic() + 10
     while any(map(is_running, pids)):
         if time.monotonic() > end:
             return False
@@ -194,23 +179,26 @@ def shared_memory() -> set[Path]:
     return set(Path("/dev/shm").glob("mpich_*"))
 
 
-def abandoned(before: set[Path], seconds: float = 5) -> set[Path]:
-    """Return the names of shared memory that are new since `before` and that no process uses or removes in `seconds`;
+def abandoned(before: set[Path]) -> set[Path]:
+    """Return the names of shared memory that are new since `before` and that no process uses or removes in 5 seconds;
     ranks of other tests may make their own meanwhile."""
-    left, deadline = shared_memory() - before, time.monotonic() + seconds
+    left, deadline = shared_memory() - before, time.monotonic() + 5
     while left and time.monotonic() < deadline:
         time.sleep(0.1)
-        left = {path for path in left & shared_memory() if str(path) not in _mapped_files()}
+        left &= shared_memory()
+        for path in Path("/proc").glob("[0-9]*/maps"):
+            with contextlib.suppress(OSError):
+                maps = path.read_text()
+                left = {memory for memory in left if str(memory) not in maps}
     return left
 
 
-def _mapped_files() -> str:
-    """Return the memory maps of all processes that live."""
-    maps = []
-    for path in Path("/proc").glob("[0-9]*/maps"):
-        with contextlib.suppress(OSError):
-            maps.append(path.read_text())
-    return "".join(maps)
+def wait_for_checkpoint(launcher: subprocess.Popen, path: Path, before: bytes | None = None) -> None:
+    """Return when there is a checkpoint other than `before`, or the launcher has ended well."""
+    end = time.monotonic() + 3 * SECONDS
+    while launcher.poll() != 0 and (not path.exists() or path.read_bytes() == before):
+        assert launcher.poll() in (None, 0) and time.monotonic() < end, launcher.communicate(timeout=5)
+        time.sleep(0.01)
 
 
 @contextlib.contextmanager
@@ -218,10 +206,5 @@ def running(mpi, size, *arguments):
     """`nn ARGUMENTS` as ranks that train, once the first checkpoint c.ck is there."""
     before = Path("c.ck").read_bytes() if Path("c.ck").exists() else None
     with mpi.started(size, sys.executable, "-m", "nn", *arguments) as launcher:
-        end = time.monotonic() + SECONDS
-        while not Path("c.ck").exists() or Path("c.ck").read_bytes() == before:
-            assert launcher.poll() in (None, 0) and time.monotonic() < end, launcher.communicate(timeout=5)
-            if launcher.poll() == 0:
-                break
-            time.sleep(0.01)
+        wait_for_checkpoint(launcher, Path("c.ck"), before)
         yield launcher

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from nn import Dataset, train
+from nn.backends.cuda import cudnn, device
 from nn.layers import InputColumn
 from nn.nn import Network
 from nn.nn.parameters import by_name
@@ -18,122 +19,59 @@ TOLERANCE = {"float64": 1e-13, "float32": 2e-6}
 
 # one layer alone; the last item's output is the network's, so that its gradient can be chosen freely
 ALONE = [
-    "1x1x1,conv1k1",
-    "3x1x1,conv5k3p1",
-    "2x5x7,conv3k2",
-    "3x7x5,conv4k3p1:tanh",
-    "1x28x28,conv4k2same",
-    "4x13x11,conv4k2same",
-    "5x9x9,conv7k3s2p1",
+    "1x1x1,conv1k1", "3x1x1,conv5k3p1", "2x5x7,conv3k2", "3x7x5,conv4k3p1:tanh", "1x28x28,conv4k2same",
+    "4x13x11,conv4k2same", "5x9x9,conv7k3s2p1", "2x12x13,conv2k5s4same", "1x2x9,conv17k2s2p3",
     "2x11x7,conv3k2s3",  # stride larger than the kernel: gaps
-    "2x12x13,conv2k5s4same",
     "3x4x3,conv2k3p5",  # padding larger than the kernel: outputs that see zeros only
-    "1x2x9,conv17k2s2p3",
-    "16x6x33,conv16k3p1",  # whole vectors of channels
-    "17x5x17,conv33k3p1",  # one more than whole vectors and tiles
-    "31x3x29,conv15k3",
-    "32x10x10,conv64k3p1",
-    "33x7x7,conv65k1",
-    "8x17x19,conv12k4s2p1",
-    "3x20x9,conv24k5s3p2",
-    "2x9x40,conv3k7p3",
-    "16x8x8,conv5k3",  # few outputs of many channels
-    "3x32x32,conv16k3p1",
-    "64x3x3,conv48k3",  # one window
-    "18x9x23,conv20k3p4",
-    "21x13x6,conv35k3same",
-    "40x4x4,conv16k3p1",
-    "16x19x18,conv32k3s2p1",
-    "3x9x9,conv3k5s7p4",
-    "1x3x3,maxpool2",
-    "3x7x5,maxpool2s1",  # windows that overlap
-    "2x11x13,maxpool2s3",  # windows with gaps
-    "5x8x8,maxpool4",
-    "17x9x6,maxpool3s2",
-    "16x6x6,maxpool2",
-    "33x5x4,maxpool2",
-    "1x1x1,maxpool1",
-    "3x7x5,avgpool2s1",
-    "2x11x13,avgpool2s3",
-    "5x8x8,avgpool4:sigmoid",
-    "17x9x6,avgpool3s2",
-    "32x6x7,avgpool3",
-    "1x1x1,pad3",
-    "3x5x7,pad2:tanh",
-    "17x3x3,pad1",
-    "16x5x4,pad4",
-    "2x3x5,flatten",
-    "17x3x5,flatten:sigmoid",
-    "7,5",
-    "33,17:tanh",
-    "mixed,5",
-    "onehot,17:tanh",
-    "table,1",
-    "pieces,6",
-    "waves,7",
-]
+    "16x6x33,conv16k3p1", "17x5x17,conv33k3p1",  # whole vectors of channels; one more than those and tiles
+    "31x3x29,conv15k3", "32x10x10,conv64k3p1", "33x7x7,conv65k1", "8x17x19,conv12k4s2p1", "3x20x9,conv24k5s3p2",
+    "2x9x40,conv3k7p3", "3x32x32,conv16k3p1", "18x9x23,conv20k3p4", "21x13x6,conv35k3same", "40x4x4,conv16k3p1",
+    "16x19x18,conv32k3s2p1", "3x9x9,conv3k5s7p4",
+    "16x8x8,conv5k3", "64x3x3,conv48k3",  # few outputs of many channels; one window
+    "1x3x3,maxpool2", "3x7x5,maxpool2s1", "2x11x13,maxpool2s3",  # windows that overlap; with gaps
+    "5x8x8,maxpool4", "17x9x6,maxpool3s2", "16x6x6,maxpool2", "33x5x4,maxpool2", "1x1x1,maxpool1",
+    "3x7x5,avgpool2s1", "2x11x13,avgpool2s3", "5x8x8,avgpool4:sigmoid", "17x9x6,avgpool3s2", "32x6x7,avgpool3",
+    "1x1x1,pad3", "3x5x7,pad2:tanh", "17x3x3,pad1", "16x5x4,pad4", "2x3x5,flatten", "17x3x5,flatten:sigmoid",
+    "7,5", "33,17:tanh", "mixed,5", "onehot,17:tanh", "table,1", "pieces,6", "waves,7",
+]  # fmt: skip
 STACKS = [
     "1x12x12,conv4k2same:tanh,conv4k2same:tanh,maxpool4,8:tanh,3",
     "3x16x16,conv16k3p1:relu,maxpool2,conv32k3p1:relu,maxpool2,20:relu,10",
     "3x10x10,conv16k3:softplus,conv32k3:lrelu,avgpool2,conv3k3,7",
     "3x8x8,pad4,conv17k3:tanh,maxpool3s2,conv5k2,pad1:sigmoid,avgpool2,4",
-    "2x9x9,maxpool2s1,conv16k3s2p1:relu,pad1,conv16k1:relu,flatten:tanh,5",
-    "16x6x6,conv3k2,conv20k2:relu,conv2k2",
-    "1x6x6,flatten,9,4:relu",
-    "5x7x7,conv32k3p1:relu,conv64k3p1:relu,maxpool2,conv16k3p1:tanh,6",
-    "3x6x6,conv16k3p1:relu,maxpool2",
-    "3x9x9,conv18k3:relu,maxpool2s1,conv16k3:relu,maxpool3s2:relu,3",
+    "2x9x9,maxpool2s1,conv16k3s2p1:relu,pad1,conv16k1:relu,flatten:tanh,5", "16x6x6,conv3k2,conv20k2:relu,conv2k2",
+    "1x6x6,flatten,9,4:relu", "5x7x7,conv32k3p1:relu,conv64k3p1:relu,maxpool2,conv16k3p1:tanh,6",
+    "3x6x6,conv16k3p1:relu,maxpool2", "3x9x9,conv18k3:relu,maxpool2s1,conv16k3:relu,maxpool3s2:relu,3",
     "2x18x21,conv8k3p1:relu,dropout0.2,conv4k2same:tanh,conv2k3:relu,maxpool2,flatten,dropout0.2,3",
-    "1x17x16,conv4k5p2:relu,maxpool3,conv6k2,conv1k3:sigmoid",
-    "mixed,dropout0.2,20:relu,flatten,18:gelu,3",
-    "table,60:tanh,10:relu,1",
-    "onehot,40:relu,8:tanh,2",
-    "pieces,40:tanh,8:relu,2",
-    "waves,40:tanh,8:relu,2",
+    "1x17x16,conv4k5p2:relu,maxpool3,conv6k2,conv1k3:sigmoid", "mixed,dropout0.2,20:relu,flatten,18:gelu,3",
+    "table,60:tanh,10:relu,1", "onehot,40:relu,8:tanh,2", "pieces,40:tanh,8:relu,2", "waves,40:tanh,8:relu,2",
     "only waves,9:tanh,2",
-]
-
-
+]  # fmt: skip
 TABLES = {  # first word of a spec here -> the values of a row that its embedding layer reads
     "mixed": (
-        InputColumn("number"),
-        InputColumn("gap", fill=0.25),
-        InputColumn("embedding", values=7, width=3),
-        InputColumn("onehot", values=4),
-        InputColumn("number"),
-        InputColumn("embedding", values=19, width=5),
-        InputColumn("embedding", values=1, width=1),
+        InputColumn("number"), InputColumn("gap", fill=0.25), InputColumn("embedding", 7, 3), InputColumn("onehot", 4),
+        InputColumn("number"), InputColumn("embedding", 19, 5), InputColumn("embedding", 1, 1),
     ),
-    "onehot": (InputColumn("gap", fill=-1.5), InputColumn("onehot", values=33), InputColumn("onehot", values=1)),
-    "table": (InputColumn("number"), InputColumn("embedding", values=500, width=17)),
+    "onehot": (InputColumn("gap", fill=-1.5), InputColumn("onehot", 33), InputColumn("onehot", 1)),
+    "table": (InputColumn("number"), InputColumn("embedding", 500, 17)),
     "pieces": (
         InputColumn("number", edges=(-0.5, 0.75)),
         InputColumn("gap", fill=0.3, edges=tuple(k / 8 - 2 for k in range(33))),
-        InputColumn("embedding", values=9, width=2),
-        InputColumn("number", edges=(-1.5, -1.0, 0.125, 0.25, 1.75, 3.0)),
+        InputColumn("embedding", 9, 2), InputColumn("number", edges=(-1.5, -1.0, 0.125, 0.25, 1.75, 3.0)),
     ),
     "waves": (
-        InputColumn("number", waves=3),
-        InputColumn("embedding", values=9, width=2),
-        InputColumn("gap", fill=0.3, edges=(-0.5, 0.25, 0.75), waves=17),
-        InputColumn("number"),
-        InputColumn("onehot", values=2),
-        InputColumn("embedding", values=5, width=3),
-        InputColumn("gap", fill=-1.5, waves=8),
+        InputColumn("number", waves=3), InputColumn("embedding", 9, 2),
+        InputColumn("gap", fill=0.3, edges=(-0.5, 0.25, 0.75), waves=17), InputColumn("number"),
+        InputColumn("onehot", 2), InputColumn("embedding", 5, 3), InputColumn("gap", fill=-1.5, waves=8),
     ),
     "only waves": (InputColumn("number"), InputColumn("number", waves=12), InputColumn("number", waves=1)),
-}
+}  # fmt: skip
 KINDS = {  # layer kind -> a network with a layer of it
-    "dense": "7,5:tanh,3",
-    "conv": "2x6x5,conv3k2:tanh,4",
-    "pad": "2x4x3,pad2,conv3k2:tanh,3",
-    "maxpool": "2x6x7,conv3k2:tanh,maxpool2,3",
-    "avgpool": "2x6x7,conv3k2:tanh,avgpool2,3",
-    "dropout": "6,9:tanh,dropout0.4,5:tanh,3",
-    "flatten": "2x3x4,flatten:tanh,3",
-    "activation": "2x5x4,conv3k2:silu,4:gelu,3",
-    "embedding": "mixed,6:tanh,3",
-}
+    "dense": "7,5:tanh,3", "conv": "2x6x5,conv3k2:tanh,4", "pad": "2x4x3,pad2,conv3k2:tanh,3",
+    "maxpool": "2x6x7,conv3k2:tanh,maxpool2,3", "avgpool": "2x6x7,conv3k2:tanh,avgpool2,3",
+    "dropout": "6,9:tanh,dropout0.4,5:tanh,3", "flatten": "2x3x4,flatten:tanh,3",
+    "activation": "2x5x4,conv3k2:silu,4:gelu,3", "embedding": "mixed,6:tanh,3",
+}  # fmt: skip
 
 
 OUTPUT_ACTIVATIONS = {"bce": "sigmoid", "ce": "softmax"}  # of the losses that need a certain one
@@ -146,17 +84,15 @@ def with_activation(name: str) -> list[str]:
     return [f"4,9:{name},5:{name}", f"2x5x5,conv3k2:{name},maxpool2:{name},flatten:{name}"]
 
 
-def with_loss(name: str) -> list[str]:
-    """Return specs of networks, dense and convolutional, that the loss can judge."""
-    last = OUTPUT_ACTIVATIONS.get(name, "linear")
-    return [f"6,5:tanh,3:{last}", f"2x4x4,conv3k2:tanh,3:{last}"]
-
-
+BELOW_A_LOSS = "6,5:tanh,3", "2x4x4,conv3k2:tanh,3"
 # every layer kind, activation and loss -> networks that have it, as (spec, options of a network)
 EVERY = {
     **{kind: [(spec, {})] for kind, spec in KINDS.items()},
     **{name: [(spec, {}) for spec in with_activation(name)] for name in ACTIVATIONS},
-    **{name: [(spec, {"loss": name}) for spec in with_loss(name)] for name in LOSSES},
+    **{
+        name: [(f"{below}:{OUTPUT_ACTIVATIONS.get(name, 'linear')}", {"loss": name}) for below in BELOW_A_LOSS]
+        for name in LOSSES
+    },
 }
 
 
@@ -165,8 +101,6 @@ def require(backend: str) -> None:
     if backend in ("seq", "omp"):
         pytest.importorskip(f"nn.core._{backend}", reason=f"the {backend} extension is not built")
         return
-    from nn.backends.cuda import cudnn, device
-
     try:
         device.cupy()
         if backend == "cudnn":
@@ -182,6 +116,16 @@ def network(spec, backend="seq", dtype="float64", task="regression", **options):
     if first in TABLES:
         spec, options["input_columns"] = f"{len(TABLES[first])},{items}", TABLES[first]
     return Network(spec, task, backend=backend, dtype=dtype, **options)
+
+
+def encoded(backend, dtype, columns, x, frequencies=None):
+    """Return (rows, outputs): what the embedding layer makes of rows of columns without tables, their waves of these
+    frequencies; a dense layer lets one output pass."""
+    outputs, dense = sum(column.outputs for column in columns), "layer0" if frequencies is None else "layer1"
+    net = network(f"{len(columns)},{outputs}", backend, dtype, input_columns=columns)
+    net.set_parameters({} if frequencies is None else {"layer0.weight": frequencies})
+    net.set_parameters({f"{dense}.weight": np.eye(outputs), f"{dense}.bias": np.zeros(outputs)})
+    return net.predict(np.array(x, dtype))
 
 
 def members_with_and_without_an_encoding(backend: str = "auto"):
@@ -201,17 +145,10 @@ def members_with_and_without_an_encoding(backend: str = "auto"):
     return ds.x, both
 
 
-def one_hot(values):
-    return (values == values.max(1, keepdims=True)) * 1.0
-
-
-# loss -> targets that it can have, of normal numbers (rows, outputs)
-TARGETS = {
-    "mse": lambda values: values,
-    "mae": lambda values: values,
-    "huber": lambda values: values,
+TARGETS = {  # loss -> targets that it can have, of normal numbers (rows, outputs)
+    **dict.fromkeys(("mse", "mae", "huber"), lambda values: values),
     "bce": lambda values: (values > 0) * 1.0,
-    "ce": one_hot,
+    "ce": lambda values: (values == values.max(1, keepdims=True)) * 1.0,
 }
 
 
@@ -230,6 +167,12 @@ def fill(net, rows, seed=7):
     return x, TARGETS[net.loss](rng.normal(size=(rows, net.outputs))).astype(net.dtype)
 
 
+def twins(spec, backends, dtype, rows, seed=7, **options):
+    """Return the networks of some backends with the same random parameters, and x and y of that many rows."""
+    nets = [network(spec, backend, dtype, **options) for backend in backends]
+    return nets, [fill(net, rows, seed) for net in nets][0]
+
+
 def flattened(named: dict) -> np.ndarray:
     """Return all values of named arrays as one vector."""
     return np.concatenate([values.ravel() for values in named.values()])
@@ -238,8 +181,7 @@ def flattened(named: dict) -> np.ndarray:
 def check_against_numpy(net, rows, **draw):
     """draw: seed and step of the masks of dropout, if there are any."""
     x, y = fill(net, rows)
-    tolerance = TOLERANCE[net.dtype]
-    outs = plain_layers.forward(net.layers, net.parameters(), x)
+    tolerance, outs = TOLERANCE[net.dtype], plain_layers.forward(net.layers, net.parameters(), x)
     assert relative_distance(net.predict(x), outs[-1]) < tolerance
     loss, vector, dx = net.engine.gradients(x.reshape(rows, -1), y, **draw)
     grads = by_name(net.layers, vector)

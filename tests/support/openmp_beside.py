@@ -8,9 +8,11 @@ or crashes, or where the results of an order differ from those of another.
 import hashlib
 import itertools
 import json
+import re
 import subprocess
 import sys
 from importlib.util import find_spec
+from pathlib import Path
 
 THREADS = 4  # also where there are fewer cores
 SECONDS = 300  # a process that takes longer hangs
@@ -59,30 +61,23 @@ def in_order(names: list[str]) -> dict:
 
 def libraries() -> list[str]:
     """Return the OpenMP libraries of this process, where the system tells them."""
-    try:
-        with open("/proc/self/maps") as maps:
-            paths = {line.split()[-1] for line in maps if "omp" in line and ".so" in line}
-    except OSError:
-        return []
-    return sorted(path for path in paths if "gomp" in path or "iomp" in path or "libomp" in path)
+    maps = Path("/proc/self/maps")
+    return sorted(set(re.findall(r"/\S*(?:[gi]omp|libomp)\S*\.so\S*", maps.read_text() if maps.exists() else "")))
 
 
 def main(packages: list[str]) -> None:
-    there = [name for name in packages or PACKAGES if find_spec(name)]
-    missing = [name for name in packages or PACKAGES if name not in there]
-    for name in missing:
-        print(f"skipped: {name} is not installed")
-    results = {}
-    for names in itertools.permutations(["nn", *there]):
+    for name in packages:
+        if not find_spec(name):
+            print(f"skipped: {name} is not installed")
+    first = None
+    for names in itertools.permutations(["nn", *filter(find_spec, packages)]):
         command = [sys.executable, __file__, "--order", *names]
         done = subprocess.run(command, capture_output=True, text=True, timeout=SECONDS)
         if done.returncode:
             sys.exit(f"{' '.join(names)}: ended with {done.returncode}\n{done.stderr}")
         result = json.loads(done.stdout)
         print(f"{' '.join(names)}: {' '.join(result.pop('libraries')) or 'no OpenMP library known'}")
-        results[names] = result
-    first = next(iter(results.values()))
-    for names, result in results.items():
+        first = first or result
         if result != first:
             sys.exit(f"{' '.join(names)}: {result}, in another order {first}")
 
@@ -91,4 +86,4 @@ if __name__ == "__main__":
     if sys.argv[1:2] == ["--order"]:
         print(json.dumps({**in_order(sys.argv[2:]), "libraries": libraries()}))
     else:
-        main(sys.argv[1:])
+        main(sys.argv[1:] or [*PACKAGES])

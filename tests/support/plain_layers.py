@@ -28,9 +28,9 @@ ACTIVATIONS = {
     "linear": (lambda z: z, lambda da, z, a: da),
     "relu": (lambda z: np.maximum(z, 0), lambda da, z, a: da * (z > 0)),
     "lrelu": (lambda z: np.where(z > 0, z, 0.01 * z), lambda da, z, a: da * np.where(z > 0, 1, 0.01)),
-    "sigmoid": (lambda z: 1 / (1 + np.exp(-z)), lambda da, z, a: da * a * (1 - a)),
+    "sigmoid": (sigmoid, lambda da, z, a: da * a * (1 - a)),
     "tanh": (np.tanh, lambda da, z, a: da * (1 - a * a)),
-    "softplus": (lambda z: np.log1p(np.exp(z)), lambda da, z, a: da / (1 + np.exp(-z))),
+    "softplus": (lambda z: np.log1p(np.exp(z)), lambda da, z, a: da * sigmoid(z)),
     "silu": (lambda z: z * sigmoid(z), lambda da, z, a: da * sigmoid(z) * (1 + z * (1 - sigmoid(z)))),
     "gelu": (
         lambda z: z * normal_cdf(z),
@@ -68,10 +68,10 @@ def windows(layer):
 
 def padded(x, layer):
     """x with the zeros that its windows need, before and after."""
-    (height, width), k, s = x.shape[2:], layer.kernel, layer.stride
-    below = max(0, (layer.out_shape[1] - 1) * s + k - height - layer.pad_top)
-    right = max(0, (layer.out_shape[2] - 1) * s + k - width - layer.pad_left)
-    return np.pad(x, ((0, 0), (0, 0), (layer.pad_top, below), (layer.pad_left, right)))
+    needed = [(outputs - 1) * layer.stride + layer.kernel for outputs in layer.out_shape[1:]]
+    before = layer.pad_top, layer.pad_left
+    after = [max(0, n - size - b) for n, size, b in zip(needed, x.shape[2:], before)]
+    return np.pad(x, ((0, 0), (0, 0), *zip(before, after)))
 
 
 def unpadded(x, layer):
@@ -81,8 +81,7 @@ def unpadded(x, layer):
 
 
 def conv_forward(layer, x, w, b, mask):
-    image = padded(x, layer)
-    out = np.empty((len(x), *layer.out_shape))
+    image, out = padded(x, layer), np.empty((len(x), *layer.out_shape))
     for oy, ox, rows, columns in windows(layer):
         out[:, :, oy, ox] = np.einsum("ncij,fcij->nf", image[:, :, rows, columns], w) + b
     return out
@@ -97,10 +96,10 @@ def conv_backward(layer, dz, x, w, mask):
     return unpadded(dx, layer), dw, dz.sum((0, 2, 3))
 
 
-def maxpool_forward(layer, x, w, b, mask):
-    out = np.empty((len(x), *layer.out_shape))
+def pool_forward(layer, x, w, b, mask):
+    out, reduce = np.empty((len(x), *layer.out_shape)), np.max if layer.kind == "maxpool" else np.mean
     for oy, ox, rows, columns in windows(layer):
-        out[:, :, oy, ox] = x[:, :, rows, columns].max((2, 3))
+        out[:, :, oy, ox] = reduce(x[:, :, rows, columns], (2, 3))
     return out
 
 
@@ -112,13 +111,6 @@ def maxpool_backward(layer, dz, x, w, mask):
         dy, dx_ = np.divmod(first, layer.kernel)
         dx[row, channel, rows.start + dy, columns.start + dx_] += dz[:, :, oy, ox]
     return dx, None, None
-
-
-def avgpool_forward(layer, x, w, b, mask):
-    out = np.empty((len(x), *layer.out_shape))
-    for oy, ox, rows, columns in windows(layer):
-        out[:, :, oy, ox] = x[:, :, rows, columns].sum((2, 3)) / layer.kernel**2
-    return out
 
 
 def avgpool_backward(layer, dz, x, w, mask):
@@ -147,11 +139,8 @@ def dropout_mask(shape, rate, seed, step, layer):
 
 def dropout_masks(layers, rows, seed, step):
     """Return the factors of all dropout layers, by the layer's index."""
-    return {
-        index: dropout_mask((rows, *layer.out_shape), layer.rate, seed, step, index)
-        for index, layer in enumerate(layers)
-        if layer.kind == "dropout"
-    }
+    which = [(index, layer) for index, layer in enumerate(layers) if layer.kind == "dropout"]
+    return {index: dropout_mask((rows, *layer.out_shape), layer.rate, seed, step, index) for index, layer in which}
 
 
 def embedding_tables(layer, w):
@@ -180,9 +169,7 @@ def pieces_gradient(column, x, dz):
 
 def waves_of(v, frequencies):
     """(rows, 2 waves): sines, then cosines; nothing without frequencies."""
-    if frequencies is None:
-        return np.zeros((len(v), 0))
-    angles = 2 * np.pi * v[:, None].astype(np.float64) * frequencies
+    angles = 2 * np.pi * v[:, None].astype(np.float64) * ([] if frequencies is None else frequencies)
     return np.concatenate([np.sin(angles), np.cos(angles)], 1)
 
 
@@ -199,9 +186,8 @@ def embedding_forward(layer, x, w, b, mask):
         if column.kind == "number":
             parts += [value[:, None], pieces_of(column, value), waves_of(value, learned)]
         elif column.kind == "gap":
-            gap = np.isnan(value)
-            filled = np.where(gap, column.fill, value)
-            parts += [filled[:, None], gap[:, None], pieces_of(column, filled), waves_of(filled, learned)]
+            filled = np.where(np.isnan(value), column.fill, value)
+            parts += [np.stack([filled, np.isnan(value)], 1), pieces_of(column, filled), waves_of(filled, learned)]
         elif column.kind == "onehot":
             parts.append(value[:, None] == np.arange(column.values))
         else:
@@ -229,25 +215,19 @@ def embedding_backward(layer, dz, x, w, mask):
 
 # kind -> (outputs, gradients by inputs, weights and biases)
 KINDS = {
-    "dense": (
-        lambda layer, x, w, b, mask: x @ w.T + b,
-        lambda layer, dz, x, w, mask: (dz @ w, dz.T @ x, dz.sum(0)),
-    ),
+    "dense": (lambda layer, x, w, b, mask: x @ w.T + b, lambda layer, dz, x, w, mask: (dz @ w, dz.T @ x, dz.sum(0))),
     "conv": (conv_forward, conv_backward),
-    "maxpool": (maxpool_forward, maxpool_backward),
-    "avgpool": (avgpool_forward, avgpool_backward),
+    "maxpool": (pool_forward, maxpool_backward),
+    "avgpool": (pool_forward, avgpool_backward),
     "pad": (
         lambda layer, x, *_: np.pad(x, [(0, 0)] * 2 + [(layer.pad_top,) * 2] * 2),
         lambda layer, dz, *_: (unpadded(dz, layer), None, None),
     ),
     "flatten": (
         lambda layer, x, *_: x.reshape(len(x), -1, 1, 1),
-        lambda layer, dz, x, *_: (dz.reshape(x.shape), None, None),
+        lambda _, dz, x, *more: (dz.reshape(x.shape), None, None),
     ),
-    "dropout": (
-        lambda layer, x, w, b, mask: x if mask is None else x * mask,
-        lambda layer, dz, x, w, mask: (dz if mask is None else dz * mask, None, None),
-    ),
+    "dropout": (lambda layer, x, w, b, mask: x * mask, lambda layer, dz, x, w, mask: (dz * mask, None, None)),
     "activation": (
         lambda layer, x, *_: ACTIVATIONS[layer.function][0](x),
         lambda layer, dz, x, *_: (ACTIVATIONS[layer.function][1](dz, x, None), None, None),
@@ -270,7 +250,7 @@ def passes(layers, parameters, x, masks=None):
             b = np.asarray(parameters[f"layer{at}.bias"], np.float64) if layer.biases else None
             at += 1
         x = shaped(outs[-1], layer.in_shape, layer.kind)
-        zs.append(KINDS[layer.kind][0](layer, x, w, b, (masks or {}).get(index)).reshape(len(x), -1))
+        zs.append(KINDS[layer.kind][0](layer, x, w, b, (masks or {}).get(index, 1)).reshape(len(x), -1))
         outs.append(ACTIVATIONS[layer.activation][0](zs[-1]))
     return zs, outs
 
@@ -292,12 +272,9 @@ def gradients(layers, parameters, x, y, masks=None, loss="mse"):
             at -= 1
             w = np.asarray(parameters[f"layer{at}.weight"], np.float64)
         dz = ACTIVATIONS[layer.activation][1](da, zs[index], outs[index + 1])
-        x_in = shaped(outs[index], layer.in_shape, layer.kind)
-        dz = shaped(dz, layer.out_shape, layer.kind)
-        da, dw, db = KINDS[layer.kind][1](layer, dz, x_in, w, (masks or {}).get(index))
-        if dw is not None:
-            grads[f"layer{at}.weight"] = dw
-        if db is not None:
-            grads[f"layer{at}.bias"] = db
+        x_in, dz = shaped(outs[index], layer.in_shape, layer.kind), shaped(dz, layer.out_shape, layer.kind)
+        da, dw, db = KINDS[layer.kind][1](layer, dz, x_in, w, (masks or {}).get(index, 1))
+        of = {f"layer{at}.weight": dw, f"layer{at}.bias": db}
+        grads |= {name: values for name, values in of.items() if values is not None}
         da = da.reshape(len(x), -1)
     return value(outs[-1], y), grads, da.reshape(np.shape(x))

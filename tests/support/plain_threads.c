@@ -1,8 +1,6 @@
 /* plain_threads.c - in the place of libgomp, for the thread sanitizer: what the core needs of it, by POSIX threads.
- *
  * libgomp's threads meet by means that the sanitizer does not see, so it would report races where there are none. To be
- * preloaded after the sanitizer; its functions stand before those of libgomp.
- */
+ * preloaded after the sanitizer; its functions stand before those of libgomp. */
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <pthread.h>
@@ -10,12 +8,7 @@
 #include <stdlib.h>
 #include <time.h>
 
-typedef struct {
-    int id, count;
-    void (*run)(void *);
-    void *data;
-} member;
-
+typedef struct { int id, count; void (*run)(void *); void *data; } member;
 static __thread member here = {.count = 1};
 
 int omp_get_thread_num(void) { return here.id; }
