@@ -171,15 +171,12 @@ def test_a_thread_that_cannot_start_ends_no_training(folder, monkeypatch):
 # ---------------------------------------------------------------- wrong use
 
 
-@pytest.mark.parametrize(
-    "flag, value",
-    [
-        ("epochs", 4), ("batch_number", 16), ("learning_rate", 0.01), ("optimizer", "sgd"),
-        ("weight_decay", 0.5), ("schedule", "constant"), ("scaling", "none"), ("holdout", 0.1),
-        ("threshold", 0.4), ("layers", "2,5,1"), ("loss", "mse"), ("init", "uniform"), ("seed", 1),
-        ("dtype", "float64"), ("backend", "seq"), ("target", 2),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize("flag, value", [
+    ("epochs", 4), ("batch_number", 16), ("learning_rate", 0.01), ("optimizer", "sgd"),
+    ("weight_decay", 0.5), ("schedule", "constant"), ("scaling", "none"), ("holdout", 0.1),
+    ("threshold", 0.4), ("layers", "2,5,1"), ("loss", "mse"), ("init", "uniform"), ("seed", 1),
+    ("dtype", "float64"), ("backend", "seq"), ("target", 2),
+])  # fmt: skip
 def test_another_value_of_a_flag_that_changes_numbers_is_named(saved, flag, value):
     result = resume(f"--{flag}", value)
     assert result.code == 2
@@ -195,19 +192,16 @@ def test_other_data_is_refused(saved):
     assert result.err.splitlines()[-1].startswith("nn: --dataset: c.ck was written while training on other data")
 
 
-@pytest.mark.parametrize(
-    "flags, code, words",
-    [
-        (["--resume", "auto"], 2, "--resume auto needs --checkpoint FILE"),
-        (["--checkpoint_every", 2], 2, "--checkpoint_every needs --checkpoint FILE"),
-        (["--checkpoint", "c.ck", "--checkpoint_every", 0], 2, "--checkpoint_every 0: expected a whole number"),
-        (["--checkpoint", "m.bin"], 2, "--checkpoint m.bin: the same file as --model"),
-        (["--checkpoint", "./two.csv"], 2, "./two.csv is both input and output"),
-        (["--resume", "none.ck"], 66, "none.ck: no such checkpoint; leave out --resume to start afresh"),
-        (["--checkpoint", "none/c.ck"], 73, "none/c.ck: cannot write: no folder none"),
-        (["--checkpoint", "."], 73, ".: is a folder"),
-    ],
-)
+@pytest.mark.parametrize("flags, code, words", [
+    (["--resume", "auto"], 2, "--resume auto needs --checkpoint FILE"),
+    (["--checkpoint_every", 2], 2, "--checkpoint_every needs --checkpoint FILE"),
+    (["--checkpoint", "c.ck", "--checkpoint_every", 0], 2, "--checkpoint_every 0: expected a whole number"),
+    (["--checkpoint", "m.bin"], 2, "--checkpoint m.bin: the same file as --model"),
+    (["--checkpoint", "./two.csv"], 2, "./two.csv is both input and output"),
+    (["--resume", "none.ck"], 66, "none.ck: no such checkpoint; leave out --resume to start afresh"),
+    (["--checkpoint", "none/c.ck"], 73, "none/c.ck: cannot write: no folder none"),
+    (["--checkpoint", "."], 73, ".: is a folder"),
+])  # fmt: skip
 def test_wrong_use_is_told_in_one_line_before_the_data_is_read(folder, flags, code, words):
     (folder / "two.csv").write_text("no data at all")
     result = run(*SMALL, "--model", "m.bin", *flags)
@@ -274,29 +268,23 @@ def rewritten(path, facts=None, **arrays):
         return file.read()
 
 
-@pytest.mark.parametrize(
-    "facts",
-    [
-        {"epoch": 4}, {"epoch": -1}, {"epoch": "3"}, {"epoch": 2}, {"row": 1}, {"row": 10**30}, {"step": 5},
-        {"config": None}, {"data_sha256": 5}, {"engine": None}, {"format": 2}, {"runs": []}, {"members": []},
-        {"members": [None]}, {"count": 2}, {"count": -1},
-        {"parameters": np.zeros(3, np.float32)}, {"parameters": np.zeros(17, np.float64)}, {"moment1": None},
-        {"more": np.zeros(3)}, {"losses": np.zeros(2)}, {"loss": np.zeros(0)}, {"loss": np.zeros(1, np.float16)},
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize("facts", [
+    {"epoch": 4}, {"epoch": -1}, {"epoch": "3"}, {"epoch": 2}, {"row": 1}, {"row": 10**30}, {"step": 5},
+    {"config": None}, {"data_sha256": 5}, {"engine": None}, {"format": 2}, {"runs": []}, {"members": []},
+    {"members": [None]}, {"count": 2}, {"count": -1},
+    {"parameters": np.zeros(3, np.float32)}, {"parameters": np.zeros(17, np.float64)}, {"moment1": None},
+    {"more": np.zeros(3)}, {"losses": np.zeros(2)}, {"loss": np.zeros(0)}, {"loss": np.zeros(1, np.float16)},
+])  # fmt: skip
 def test_facts_and_arrays_that_cannot_be_are_refused(saved, facts):
     is_array = facts.keys() & {"moment1"} or isinstance(next(iter(facts.values())), np.ndarray)
     refused(rewritten("c.ck", **facts) if is_array else rewritten("c.ck", facts))
 
 
-@pytest.mark.parametrize(
-    "arrays",
-    [
-        {"order.rows": np.zeros(150, np.int64)},
-        {"order.rows": np.arange(1, 151)},
-        {"order.random": np.full(34, 2**31, np.uint32)},
-    ],
-)
+@pytest.mark.parametrize("arrays", [
+    {"order.rows": np.zeros(150, np.int64)},
+    {"order.rows": np.arange(1, 151)},
+    {"order.random": np.full(34, 2**31, np.uint32)},
+])  # fmt: skip
 def test_an_order_that_would_read_beyond_the_rows_is_refused(tmp_path, monkeypatch, arrays):
     monkeypatch.chdir(tmp_path)
     ds, options = dense_data(), {"epochs": 2, "batch_number": 7}

@@ -6,7 +6,7 @@ from support.c_models import SINGLE, Library, check_program, trained
 from support.command_line import run, succeed
 from support.distances import relative_distance
 from support.networks import members_with_and_without_an_encoding, network
-from support.onnx_models import check_table, outputs
+from support.onnx_models import TOLERANCE, check_table, outputs
 
 import nn
 
@@ -76,20 +76,33 @@ def test_yes_and_no_in_every_way_that_a_model_reads(folder):
 # ---------------------------------------------------------------- numbers and images, through Python
 
 
-def both(net, folder, rows, features=None, name="m") -> list[np.ndarray]:
+def both(net, folder, rows, features=None, name="m", double=False) -> list[np.ndarray]:
     """What the ONNX file and the C file of a network give for rows. features: as the ONNX file takes them."""
     nn.export(net, folder / f"{name}.onnx")
-    nn.export(net, folder / f"{name}.c")
-    features = features or {"features": np.asarray(rows, np.float64)}
-    found = outputs(folder / f"{name}.onnx", features)
+    found = outputs(folder / f"{name}.onnx", features or {"features": np.asarray(rows, np.float64)})
     of_onnx = found["values"] if "values" in found else found["probabilities"]
     of_onnx = of_onnx[:, 1:] if net.outputs == 1 and of_onnx.shape[1] == 2 else of_onnx
-    library = Library.of(net, folder / f"{name}.c")
-    of_c = library.predict(rows)
+    library = Library.of(net, folder, name=name)
+    of_c = library.predict(rows, double)
     if "label" in found:
         assert found["label"].tolist() == [library.label(row) for row in of_c]
         assert found["label"].tolist() == list(map(str, nn.Model(net).predict(rows)))
     return [of_onnx, of_c]
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("scaling", ["standardization", "normalization", "none"])
+def test_plain_numbers_with_a_time_among_them(dtype, scaling, folder):
+    rng = np.random.default_rng(3)
+    time = 1.7e9 + rng.integers(0, 9000, size=300) if scaling != "none" else rng.normal(size=300)
+    x = np.column_stack([rng.normal(size=(300, 3)), np.full(300, 7.0), time])
+    ds = nn.load(x, y=(x[:, 0] * 3 + x[:, 1] > 0.2).astype(int), dtype=dtype)
+    net = nn.Network.for_data(ds, dtype=dtype, backend="seq")
+    nn.train(net, ds, epochs=3, scaling=scaling)
+    wanted, (of_onnx, of_c) = net.predict(ds.x), both(net, folder, x, double=True)
+    assert relative_distance(of_onnx, wanted) < TOLERANCE[dtype]
+    assert of_c.tobytes() == wanted.tobytes() if dtype == "float64" else relative_distance(of_c, wanted) < SINGLE
+    assert relative_distance(Library.of(net, folder).predict(x), wanted) < 0.1  # a float holds two minutes
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
@@ -101,8 +114,7 @@ def test_images_are_bytes_and_classes_have_names(scaling, dtype, folder):
     net = nn.Network.for_data(ds, "auto,conv4:silu,maxpool2,3", dtype=dtype, backend="seq")
     nn.train(net, ds, epochs=2, scaling=scaling)
     if dtype == "float64":  # which onnxruntime does not have of conv
-        nn.export(net, folder / "m.c")
-        assert Library.of(net, folder / "m.c").predict(x).tobytes() == net.predict(x).tobytes()
+        assert Library.of(net, folder).predict(x).tobytes() == net.predict(x).tobytes()
         return
     of_onnx, of_c = both(net, folder, x, {"features": x if scaling == "pixel" else x.astype(np.float64)})
     assert relative_distance(of_onnx, net.predict(x)) < 1e-5 and relative_distance(of_c, net.predict(x)) < SINGLE

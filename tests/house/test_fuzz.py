@@ -76,15 +76,11 @@ def test_a_seed_gives_the_same_inputs():
     assert some(1) == some(1) and some(1) != some(2) and len(set(some(1))) > 150
 
 
-@pytest.mark.parametrize(
-    "reader, told",
-    [
-        (lambda path: 1 / 0, "ZeroDivisionError in "),
-        (lambda path: path.read_bytes().decode(), "UnicodeDecodeError in "),
-        (lambda path: [0 for _ in itertools.count()], "more than 0.2 s: TooSlow in "),
-    ],
-    ids=["error", "decoding", "time"],
-)
+@pytest.mark.parametrize("reader, told", [
+    (lambda path: 1 / 0, "ZeroDivisionError in "),
+    (lambda path: path.read_bytes().decode(), "UnicodeDecodeError in "),
+    (lambda path: [0 for _ in itertools.count()], "more than 0.2 s: TooSlow in "),
+], ids=["error", "decoding", "time"])  # fmt: skip
 def test_the_judge_finds(reader, told, tmp_path, monkeypatch):
     monkeypatch.setattr(judge, "SECONDS", 0.2)
     (tmp_path / "input").write_bytes(b"\xff")
@@ -132,15 +128,11 @@ def test_the_command_prints_a_line_for_a_target(tmp_path):
     assert ended.returncode == 0 and ended.stdout.count("read or refused, as it should be") == len(FINDINGS["plan"])
 
 
-@pytest.mark.parametrize(
-    "reader, told",
-    [
-        (lambda path: os.kill(os.getpid(), signal.SIGKILL), "ended by SIGKILL"),
-        (lambda path: time.sleep(60), "ended by SIGALRM after a silence"),
-        (lambda path: os.write(2, b"told\n") and os._exit(3), "exit code 3: told"),
-    ],
-    ids=["signal", "silence", "exit"],
-)
+@pytest.mark.parametrize("reader, told", [
+    (lambda path: os.kill(os.getpid(), signal.SIGKILL), "ended by SIGKILL"),
+    (lambda path: time.sleep(60), "ended by SIGALRM after a silence"),
+    (lambda path: os.write(2, b"told\n") and os._exit(3), "exit code 3: told"),
+], ids=["signal", "silence", "exit"])  # fmt: skip
 def test_a_process_that_dies_is_a_finding(tmp_path, monkeypatch, reader, told):
     monkeypatch.setattr(campaign, "MOST_DEATHS", 2)
     monkeypatch.setattr(campaign, "SILENT_SECONDS", 1)

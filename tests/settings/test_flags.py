@@ -68,17 +68,14 @@ def test_a_mode_has_its_function_and_its_words_are_flags():
         assert {*mode.words, *mode.needs} <= {mode.name, *flags.BY_NAME}
 
 
-@pytest.mark.parametrize(
-    "line, found",
-    [
-        ([], [*flags.MODES]),
-        (["tr"], ["train"]),
-        (["train", "--thresh"], ["--threshold"]),
-        (["--train", "--thresh"], ["--threshold"]),
-        (["info", "--thresh"], []),
-        (["train", "CC.csv", "--optimizer", "ad"], ["adam"]),
-    ],
-)
+@pytest.mark.parametrize("line, found", [
+    ([], [*flags.MODES]),
+    (["tr"], ["train"]),
+    (["train", "--thresh"], ["--threshold"]),
+    (["--train", "--thresh"], ["--threshold"]),
+    (["info", "--thresh"], []),
+    (["train", "CC.csv", "--optimizer", "ad"], ["adam"]),
+])  # fmt: skip
 def test_bash_completes_words_flags_of_the_mode_and_names(line, found):
     line = ["nn", *line] if line else ["nn", ""]
     script = succeed("--completion", "bash").out
@@ -120,27 +117,24 @@ def test_the_command_starts_about_as_quickly_as_numpy(two, tmp_path, words, most
 # ---------------------------------------------------------------- words as commands
 
 
-@pytest.mark.parametrize(
-    "words, flagged",
-    [
-        ("train a.csv -m m.bin --epochs 3", "--train --dataset a.csv --model m.bin --epochs 3"),
-        ("-q train --epochs 3 a.csv -m m.bin", "--quiet --train --epochs 3 --dataset a.csv --model m.bin"),
-        ("train a.csv --batch-number 7 --split-seed=2", "--train --dataset a.csv --batch_number 7 --split_seed 2"),
-        ("train a.csv --scaling standarization", "--train --dataset a.csv --scaling standardization"),  # the original's
-        ("train - -mm.bin -vs3", "--train --dataset - --model m.bin --verbose --seed 3"),
-        ("test m.bin", "--test --model m.bin"),
-        ("predict m.bin a.csv -o -", "--predict --model m.bin --dataset a.csv --output -"),
-        ("predict m.bin -- -a.csv", "--predict --model m.bin --dataset -a.csv"),
-        ("explain m.bin a.csv", "--explain --model m.bin --dataset a.csv"),
-        ("info m.bin", "--info --model m.bin"),
-        ("compare a.bin -v b.bin", "--compare a.bin,b.bin --verbose"),
-        ("info --layers 3,1", "--info --layers 3,1"),
-        ("export m.bin -o m.c", "--export --model m.bin --output m.c"),
-        ("bench", "--bench"),
-        ("bench small,large -q", "--bench=small,large --quiet"),
-        ("sweep plan.json -o x.csv", "--sweep plan.json --output x.csv"),
-    ],
-)
+@pytest.mark.parametrize("words, flagged", [
+    ("train a.csv -m m.bin --epochs 3", "--train --dataset a.csv --model m.bin --epochs 3"),
+    ("-q train --epochs 3 a.csv -m m.bin", "--quiet --train --epochs 3 --dataset a.csv --model m.bin"),
+    ("train a.csv --batch-number 7 --split-seed=2", "--train --dataset a.csv --batch_number 7 --split_seed 2"),
+    ("train a.csv --scaling standarization", "--train --dataset a.csv --scaling standardization"),  # the original's
+    ("train - -mm.bin -vs3", "--train --dataset - --model m.bin --verbose --seed 3"),
+    ("test m.bin", "--test --model m.bin"),
+    ("predict m.bin a.csv -o -", "--predict --model m.bin --dataset a.csv --output -"),
+    ("predict m.bin -- -a.csv", "--predict --model m.bin --dataset -a.csv"),
+    ("explain m.bin a.csv", "--explain --model m.bin --dataset a.csv"),
+    ("info m.bin", "--info --model m.bin"),
+    ("compare a.bin -v b.bin", "--compare a.bin,b.bin --verbose"),
+    ("info --layers 3,1", "--info --layers 3,1"),
+    ("export m.bin -o m.c", "--export --model m.bin --output m.c"),
+    ("bench", "--bench"),
+    ("bench small,large -q", "--bench=small,large --quiet"),
+    ("sweep plan.json -o x.csv", "--sweep plan.json --output x.csv"),
+])  # fmt: skip
 def test_a_word_is_its_flags(words, flagged):
     assert parser.parse(words.split()) == parser.parse(flagged.split())
 
@@ -207,17 +201,14 @@ def test_a_setting_has_one_value(two):
         nn.train(nn.Network.for_data(ds), ds, batch_size=3, batch_number=4)
 
 
-@pytest.mark.parametrize(
-    ("setting", "told"),
-    [
-        ({"epochs": 2.5}, "--epochs 2.5: expected a whole number from 1"),
-        ({"refit": 1}, "--refit 1: expected true or false"),
-        ({"learning_rate": "fast"}, "--learning_rate fast: expected a finite number above 0"),
-        ({"optimizer": "adamw"}, "--optimizer adamw: expected adam or sgd"),
-        ({"networks": 0}, "--networks 0: expected a whole number from 1"),
-        ({"checkpoint": "c.ck", "checkpoint_every": 0}, "--checkpoint_every 0: expected a whole number from 1"),
-    ],
-)
+@pytest.mark.parametrize(("setting", "told"), [
+    ({"epochs": 2.5}, "--epochs 2.5: expected a whole number from 1"),
+    ({"refit": 1}, "--refit 1: expected true or false"),
+    ({"learning_rate": "fast"}, "--learning_rate fast: expected a finite number above 0"),
+    ({"optimizer": "adamw"}, "--optimizer adamw: expected adam or sgd"),
+    ({"networks": 0}, "--networks 0: expected a whole number from 1"),
+    ({"checkpoint": "c.ck", "checkpoint_every": 0}, "--checkpoint_every 0: expected a whole number from 1"),
+])  # fmt: skip
 def test_a_value_from_python_is_checked_as_one_that_is_typed(two, setting, told):
     ds = nn.load("two.csv")
     with pytest.raises(UsageError, match=told):

@@ -106,17 +106,13 @@ def test_a_pipe_gets_plain_lines_of_some_epochs_and_of_all_if_verbose(two):
     assert "\x1b" not in result.err + result.out
 
 
-@pytest.mark.parametrize(
-    "given",
-    [
-        ["--epochs", 1000, "--networks", 1],
-        ["--epochs", 100, "--networks", 1, "--validation", 0.3, "--refit"],
-        ["--epochs", 50, "--networks", 20, "--vary", "learning_rate=1e-3..1e-2", "--validation", 0.3],
-        ["--epochs", 50, "--folds", 4],
-        ["--effort", "standard", "--epochs", 4],
-    ],
-    ids=lambda given: given[3],
-)
+@pytest.mark.parametrize("given", [
+    ["--epochs", 1000, "--networks", 1],
+    ["--epochs", 100, "--networks", 1, "--validation", 0.3, "--refit"],
+    ["--epochs", 50, "--networks", 20, "--vary", "learning_rate=1e-3..1e-2", "--validation", 0.3],
+    ["--epochs", 50, "--folds", 4],
+    ["--effort", "standard", "--epochs", 4],
+], ids=lambda given: given[3])  # fmt: skip
 def test_a_training_prints_at_most_thirty_lines_into_a_pipe(two, given):
     result = succeed("train", "two.csv", "-m", "m.bin", *given)
     assert len((result.err + result.out).splitlines()) <= 30
@@ -131,19 +127,15 @@ def test_the_flags_of_candidates_are_told_to_the_verbose(two):
     assert "weight 1: --layers auto" in succeed(*given, "--verbose").out
 
 
-@pytest.mark.parametrize(
-    "given, step",
-    [
-        (["--epochs", 40], "nn test m.bin, nn predict m.bin DATA -o predictions.csv"),
-        (["--epochs", 40, "--holdout", 0], "nn test m.bin DATA, nn predict m.bin DATA -o predictions.csv"),
-        (["--epochs", 1, "--learning_rate", 1e-9, "--seed", 1], "do what the warning says, and train again"),
-        (
-            ["--dataset", REPOSITORY / "datasets" / "CC.csv"],
-            "far below the held-out loss: try --validation 0.2 --patience 10, a larger --weight_decay",
-        ),
-    ],
-    ids=["good", "without hold-out", "nothing learned", "by heart"],
-)
+@pytest.mark.parametrize("given, step", [
+    (["--epochs", 40], "nn test m.bin, nn predict m.bin DATA -o predictions.csv"),
+    (["--epochs", 40, "--holdout", 0], "nn test m.bin DATA, nn predict m.bin DATA -o predictions.csv"),
+    (["--epochs", 1, "--learning_rate", 1e-9, "--seed", 1], "do what the warning says, and train again"),
+    (
+        ["--dataset", REPOSITORY / "datasets" / "CC.csv"],
+        "far below the held-out loss: try --validation 0.2 --patience 10, a larger --weight_decay",
+    ),
+], ids=["good", "without hold-out", "nothing learned", "by heart"])  # fmt: skip
 def test_the_last_line_says_what_to_do_next(two, given, step):
     assert step in succeed(*ONE, "--model", "m.bin", "--dataset", "two.csv", *given).out.splitlines()[-1]
 

@@ -39,22 +39,19 @@ def test_the_command_line_wins(folder):
     assert run("--info", "--model", "m.bin", "--config", "flags", "--quiet").code == 0
 
 
-@pytest.mark.parametrize(
-    ("text", "told"),
-    [
-        ('{"epohcs": 3}', ["flags", "epohcs", "did you mean epochs?"]),
-        ("bach_number = 3", ["bach_number", "did you mean batch_number?"]),
-        ('{"epochs": 0}', ["epochs 0", "whole number from 1"]),
-        ('{"epochs": 2.5}', ["epochs 2.5", "whole number"]),
-        ('{"epochs": "many"}', ["epochs many"]),
-        ('{"quiet": 1}', ["quiet", "expected true or false"]),
-        ('{"optimizer": {"name": "adam"}}', ["optimizer", "expected adam or sgd"]),
-        ('{"optimizer": true}', ["optimizer", "found true"]),
-        ('{"epochs": 3, "epochs": 4}', ["epochs", "twice"]),
-        ('{"batch_number": 3, "batch-number": 4}', ["batch_number", "twice"]),
-        ('{"config": "other.json"}', ["no such flag config"]),
-    ],
-)
+@pytest.mark.parametrize(("text", "told"), [
+    ('{"epohcs": 3}', ["flags", "epohcs", "did you mean epochs?"]),
+    ("bach_number = 3", ["bach_number", "did you mean batch_number?"]),
+    ('{"epochs": 0}', ["epochs 0", "whole number from 1"]),
+    ('{"epochs": 2.5}', ["epochs 2.5", "whole number"]),
+    ('{"epochs": "many"}', ["epochs many"]),
+    ('{"quiet": 1}', ["quiet", "expected true or false"]),
+    ('{"optimizer": {"name": "adam"}}', ["optimizer", "expected adam or sgd"]),
+    ('{"optimizer": true}', ["optimizer", "found true"]),
+    ('{"epochs": 3, "epochs": 4}', ["epochs", "twice"]),
+    ('{"batch_number": 3, "batch-number": 4}', ["batch_number", "twice"]),
+    ('{"config": "other.json"}', ["no such flag config"]),
+])  # fmt: skip
 def test_wrong_flags_in_a_file_are_wrong_use(folder, text, told):
     result = train(folder, text)
     assert result.code == 2 and result.err.count("\n") == 1
@@ -63,15 +60,12 @@ def test_wrong_flags_in_a_file_are_wrong_use(folder, text, told):
     assert not (folder / "m.bin").exists()
 
 
-@pytest.mark.parametrize(
-    ("text", "told"),
-    [
-        ('{"epochs": 3,\n "layers": }', ["flags, row 2, column 12"]),
-        ("epochs = \n", ["flags", "line 1"]),
-        ("[1, 2]", ["flags", "expected JSON or TOML"]),
-        ('{"epochs": ' + "[" * 100_000, ["flags"]),
-    ],
-)
+@pytest.mark.parametrize(("text", "told"), [
+    ('{"epochs": 3,\n "layers": }', ["flags, row 2, column 12"]),
+    ("epochs = \n", ["flags", "line 1"]),
+    ("[1, 2]", ["flags", "expected JSON or TOML"]),
+    ('{"epochs": ' + "[" * 100_000, ["flags"]),
+])  # fmt: skip
 def test_a_file_that_is_neither_json_nor_toml_is_bad_data(folder, text, told):
     result = train(folder, text)
     assert result.code == 65
@@ -106,17 +100,14 @@ def test_flags_of_training_do_not_disturb_a_test_with_the_same_file(folder):
     assert result.json["rows"] == 60
 
 
-@pytest.mark.parametrize(
-    "flags",
-    [
-        ["--epochs", "2", "--seed", "7", "--loss", "mse", "--layers", "2,4:tanh,3,1"],
-        ["--epochs", "2", "--optimizer", "sgd", "--momentum", "0.5", "--init", "uniform", "--dtype", "float64"],
-        ["--epochs", "2", "--reference", "--batch_number", "10"],
-        ["--epochs", "2", "--target", "0", "--task", "regression", "--holdout", "0", "--weight_decay", "0.01"],
-        ["--networks", "4", "--vary", "optimizer=sgd|adam,momentum=0..0.9,batch_size=8|16,epochs=2..4,hidden=4|9"],
-        ["--networks", "3", "--vary", "number_embedding=linear|waves2,learning_rate=1e-3..1e-1"],
-    ],
-)
+@pytest.mark.parametrize("flags", [
+    ["--epochs", "2", "--seed", "7", "--loss", "mse", "--layers", "2,4:tanh,3,1"],
+    ["--epochs", "2", "--optimizer", "sgd", "--momentum", "0.5", "--init", "uniform", "--dtype", "float64"],
+    ["--epochs", "2", "--reference", "--batch_number", "10"],
+    ["--epochs", "2", "--target", "0", "--task", "regression", "--holdout", "0", "--weight_decay", "0.01"],
+    ["--networks", "4", "--vary", "optimizer=sgd|adam,momentum=0..0.9,batch_size=8|16,epochs=2..4,hidden=4|9"],
+    ["--networks", "3", "--vary", "number_embedding=linear|waves2,learning_rate=1e-3..1e-1"],
+])  # fmt: skip
 def test_the_facts_of_a_model_train_it_again_byte_for_byte(folder, flags):
     succeed(*ONE, "--dataset", "two.csv", "--model", "m.bin", "-q", *flags)
     text = succeed("--info", "--model", "m.bin", "--json").out

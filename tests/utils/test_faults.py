@@ -34,18 +34,15 @@ def files(tmp_path, monkeypatch):
 
 
 @pytest.mark.parametrize("backend", ["seq", "omp"])
-@pytest.mark.parametrize(
-    "command",
-    [
-        TRAIN,
-        TRAIN + " --validation 0.2 --refit",
-        TRAIN + " --optimizer sgd --momentum 0.9 --checkpoint c.ck",
-        TRAIN + " --networks 3",
-        TRAIN.replace("2,8,1", "1x1x2,conv4k1,avgpool1,flatten,8,dropout0.5,1"),
-        "--test --dataset two.csv --model m.bin",
-        "--predict --dataset two.csv --model m.bin",
-    ],
-)
+@pytest.mark.parametrize("command", [
+    TRAIN,
+    TRAIN + " --validation 0.2 --refit",
+    TRAIN + " --optimizer sgd --momentum 0.9 --checkpoint c.ck",
+    TRAIN + " --networks 3",
+    TRAIN.replace("2,8,1", "1x1x2,conv4k1,avgpool1,flatten,8,dropout0.5,1"),
+    "--test --dataset two.csv --model m.bin",
+    "--predict --dataset two.csv --model m.bin",
+])  # fmt: skip
 def test_memory_that_ends_anywhere_in_the_core_is_one_line(files, backend, command):
     old = (files / "m.bin").read_bytes().decode("latin-1")
     fine, *failed = outcomes("core_allocation", f"{command} --backend {backend} --quiet".split(), files)

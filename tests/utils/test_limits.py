@@ -67,14 +67,11 @@ def test_a_small_limit_on_memory_is_one_line_where_pictures_are_drawn(trained, m
     end_with_limit(megabytes, "--plot", "m.bin", "-o", "pictures", "--quiet")
 
 
-@pytest.mark.parametrize(
-    "error",
-    [
-        MemoryError(),
-        OSError(errno.ENOMEM, "Cannot allocate memory"),  # of mmap
-        SystemError("error return without exception set"),  # of Python itself, under a limit
-    ],
-)
+@pytest.mark.parametrize("error", [
+    MemoryError(),
+    OSError(errno.ENOMEM, "Cannot allocate memory"),  # of mmap
+    SystemError("error return without exception set"),  # of Python itself, under a limit
+])  # fmt: skip
 def test_want_of_memory_is_told_as_such(trained, monkeypatch, error):
     def failing(flags):
         raise error
@@ -110,15 +107,12 @@ def test_a_limit_on_addresses_is_part_of_the_memory_that_is_there():
     assert all(0 < int(size) < 1 << 30 for size in told.stdout.split()) and len(told.stdout.split()) == 2
 
 
-@pytest.mark.parametrize(
-    "own, files",
-    [
-        ("0::/jobs/7", {"jobs/7/memory.max": 700, "jobs/memory.max": "max", "memory.max": 900}),
-        ("9:name=systemd:/\n4:cpu,memory:/jobs/7", {"memory/jobs/7/memory.limit_in_bytes": 700}),
-        ("4:memory:/not/seen/here", {"memory/memory.limit_in_bytes": 700}),
-        (None, {"memory.max": 700}),
-    ],
-)
+@pytest.mark.parametrize("own, files", [
+    ("0::/jobs/7", {"jobs/7/memory.max": 700, "jobs/memory.max": "max", "memory.max": 900}),
+    ("9:name=systemd:/\n4:cpu,memory:/jobs/7", {"memory/jobs/7/memory.limit_in_bytes": 700}),
+    ("4:memory:/not/seen/here", {"memory/memory.limit_in_bytes": 700}),
+    (None, {"memory.max": 700}),
+])  # fmt: skip
 def test_the_limits_of_the_group_and_of_those_above_it_count(tmp_path, own, files):
     for name, limit in files.items():
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
@@ -129,15 +123,12 @@ def test_the_limits_of_the_group_and_of_those_above_it_count(tmp_path, own, file
     assert {str(path.relative_to(tmp_path)) for path in found} == set(files)
 
 
-@pytest.mark.parametrize(
-    "error, told",
-    [
-        (MemoryError(), "out of memory: nn cannot be loaded; raise the limit on memory (ulimit -v)"),
-        (SystemError("error return without exception set"), "out of memory: nn cannot be loaded; raise the limit"),
-        (ImportError("x.so: failed to map segment from shared object"), "out of memory: nn cannot be loaded; raise"),
-        (OSError(errno.EMFILE, "Too many open files"), "nn cannot be loaded: Too many open files; raise the limit on"),
-    ],
-)
+@pytest.mark.parametrize("error, told", [
+    (MemoryError(), "out of memory: nn cannot be loaded; raise the limit on memory (ulimit -v)"),
+    (SystemError("error return without exception set"), "out of memory: nn cannot be loaded; raise the limit"),
+    (ImportError("x.so: failed to map segment from shared object"), "out of memory: nn cannot be loaded; raise"),
+    (OSError(errno.EMFILE, "Too many open files"), "nn cannot be loaded: Too many open files; raise the limit on"),
+])  # fmt: skip
 def test_nn_that_cannot_be_loaded_is_one_line(monkeypatch, capsys, error, told):
     usual = builtins.__import__
 
