@@ -155,8 +155,8 @@ def test_warnings_are_lines_of_their_own_on_stderr(folder):
 
 
 def test_a_flag_that_a_mode_does_not_read_is_said_to_be_ignored(trained):
-    told = succeed("--test", "--model", trained, "--epochs", 3).err
-    assert "nn: warning: --epochs has no effect with --test; ignored" in told
+    told = succeed("--test", "--model", trained, "--epochs", 3, "--checkpoint", "c.ck").err
+    assert all(f"nn: warning: --{flag} has no effect with --test; ignored" in told for flag in ("epochs", "checkpoint"))
 
 
 def test_verbose_names_the_kernels_of_each_layer_and_nothing_else_does(two):

@@ -22,24 +22,22 @@ from nn.utils import LONGEST_LINE, OutputError, check_threads, sole_writer
 from nn.utils.machine import _group_files
 
 TRAIN = [*ONE, "--dataset", "two.csv", "--model", "m.bin"]
-
-
 NOT_OURS = ("internal error", "PLEASE READ", "SIGINT", "not built", "pip install", "codec")
 
 
 # ---------------------------------------------------------------- memory and threads
 
 
+def limited(megabytes: int) -> dict:
+    """Options of a process that has so many addresses."""
+    return {"preexec_fn": lambda: resource.setrlimit(resource.RLIMIT_AS, (megabytes << 20,) * 2)}
+
+
 def end_with_limit(megabytes, *arguments):
     """Run the command with so many addresses; it ends well, or with one line of its own."""
-
-    def limited():
-        resource.setrlimit(resource.RLIMIT_AS, (int(megabytes * 2**20),) * 2)
-
-    process = start(*arguments, preexec_fn=limited)
+    process = start(*arguments, **limited(megabytes))
     _, err = process.communicate(timeout=60)
-    assert process.returncode in (0, 1)
-    assert len(err.splitlines()) == process.returncode, err
+    assert process.returncode in (0, 1) and len(err.splitlines()) == process.returncode, err
     assert all(line.startswith("nn: ") for line in err.splitlines()), err
     assert not any(word in err for word in NOT_OURS), err
 
@@ -67,31 +65,31 @@ def test_a_small_limit_on_memory_is_one_line_where_pictures_are_drawn(trained, m
     end_with_limit(megabytes, "--plot", "m.bin", "-o", "pictures", "--quiet")
 
 
+def failing(error):
+    """A function that raises the error."""
+
+    def fail(*_, **__):
+        raise error
+
+    return fail
+
+
 @pytest.mark.parametrize("error", [
     MemoryError(),
     OSError(errno.ENOMEM, "Cannot allocate memory"),  # of mmap
     SystemError("error return without exception set"),  # of Python itself, under a limit
 ])  # fmt: skip
 def test_want_of_memory_is_told_as_such(trained, monkeypatch, error):
-    def failing(flags):
-        raise error
-
     monkeypatch.setattr(nn.cli, "has_address_limit", lambda: True)
-    monkeypatch.setattr(nn.commands.use, "load_network", failing)
+    monkeypatch.setattr(nn.commands.use, "load_network", failing(error))
     result = run("--info", "--model", "m.bin")
     assert result.code == 1 and result.err.startswith("nn: out of memory: ") and result.err.count("\n") == 1
 
 
-NETWORKS = ["--train", "--layers", "2,1000,1000,1", "--epochs", 1, "--threads", 1, "--quiet", "--dataset", "two.csv"]
-
-
 def test_more_networks_than_a_limit_on_addresses_holds_are_refused_with_those_that_fit(two):
     """4 MB a vector, 4 vectors a network."""
-
-    def limited():
-        resource.setrlimit(resource.RLIMIT_AS, (1 << 30, 1 << 30))
-
-    process = start(*NETWORKS, "--model", "m.bin", "--networks", 200, preexec_fn=limited)
+    given = ["--layers", "2,1000,1000,1", "--epochs", 1, "--threads", 1, "--quiet", "--dataset", "two.csv"]
+    process = start("--train", *given, "--model", "m.bin", "--networks", 200, **limited(1024))
     _, err = process.communicate(timeout=60)
     assert process.returncode == 1 and err.startswith("nn: --networks 200: 200 networks need 3.2 GB, but only"), err
     assert 1 < int(re.search(r"--networks (\d+) fits", err)[1]) < 60
@@ -99,11 +97,7 @@ def test_more_networks_than_a_limit_on_addresses_holds_are_refused_with_those_th
 
 def test_a_limit_on_addresses_is_part_of_the_memory_that_is_there():
     code = "from nn.utils import available_memory, memory_left; print(available_memory(), memory_left())"
-
-    def limited():
-        resource.setrlimit(resource.RLIMIT_AS, (1 << 30, 1 << 30))
-
-    told = subprocess.run([sys.executable, "-c", code], env=environment(), preexec_fn=limited, capture_output=True)
+    told = subprocess.run([sys.executable, "-c", code], env=environment(), capture_output=True, **limited(1024))
     assert all(0 < int(size) < 1 << 30 for size in told.stdout.split()) and len(told.stdout.split()) == 2
 
 
@@ -132,12 +126,12 @@ def test_the_limits_of_the_group_and_of_those_above_it_count(tmp_path, own, file
 def test_nn_that_cannot_be_loaded_is_one_line(monkeypatch, capsys, error, told):
     usual = builtins.__import__
 
-    def failing(name, globals=None, locals=None, fromlist=(), level=0):
+    def importing(name, globals=None, locals=None, fromlist=(), level=0):
         if fromlist and "cli" in fromlist:
             raise error
         return usual(name, globals, locals, fromlist, level)
 
-    monkeypatch.setattr(builtins, "__import__", failing)
+    monkeypatch.setattr(builtins, "__import__", importing)
     monkeypatch.setattr(signal, "signal", lambda *_: None)  # Ctrl-C would end this process from then on
     assert nn.__main__.main() == 1
     out, err = capsys.readouterr()
@@ -148,27 +142,22 @@ def test_nn_that_cannot_be_loaded_is_one_line(monkeypatch, capsys, error, told):
 def test_no_more_threads_is_one_line(two, monkeypatch, allowed):
     started, usual = [], threading.Thread.start
 
-    def limited(thread):
+    def starting(thread):
         if len(started) >= allowed:
             raise RuntimeError("can't start new thread")
         started.append(thread)
         usual(thread)
 
     check_threads.cache_clear()
-    monkeypatch.setattr(threading.Thread, "start", limited)
+    monkeypatch.setattr(threading.Thread, "start", starting)
     result = run(*TRAIN, "--epochs", 2, "--threads", 3, "--quiet", "--backend", "omp")
     check_threads.cache_clear()
-    assert result.code == 1 and len(result.err.splitlines()) == 1
-    assert "more threads" in result.err and "ulimit -u" in result.err
+    assert result.code == 1 and re.fullmatch(".*more threads.*ulimit -u.*\n", result.err)
 
 
 def test_no_more_processes_is_one_line(two, monkeypatch):
     (two.parent / "plan.json").write_text('{"data": {"path": "two.csv"}, "layers": "2,3,1", "epochs": 1}')
-
-    def failing(*_, **__):
-        raise BlockingIOError(errno.EAGAIN, "Resource temporarily unavailable")
-
-    monkeypatch.setattr(subprocess, "run", failing)
+    monkeypatch.setattr(subprocess, "run", failing(BlockingIOError(errno.EAGAIN, "Resource temporarily unavailable")))
     result = run("--sweep", "plan.json", "-o", "results.csv", "--quiet")
     assert result.code == 1 and result.err.startswith("nn: no more processes: raise the limit on processes (ulimit -u)")
     assert not os.path.exists("results.csv")
@@ -183,9 +172,8 @@ def test_predictions_ended_by_a_signal_leave_the_old_file_and_nothing_else(train
     write_two_classes(folder / "large.csv", rows=200000)
     (folder / "p.csv").write_text("old")
     process = start("--predict", "--dataset", "large.csv", "--model", "m.bin", "-o", "p.csv")
-    for _ in range(2000):
-        if list(folder.glob(".p.csv.*.tmp")):
-            break
+    begun = time.monotonic()
+    while not list(folder.glob(".p.csv.*.tmp")) and time.monotonic() < begun + 20:
         time.sleep(0.01)
     process.terminate()
     _, err = process.communicate(timeout=30)
@@ -195,10 +183,7 @@ def test_predictions_ended_by_a_signal_leave_the_old_file_and_nothing_else(train
 
 
 def test_a_program_that_ignores_the_end_of_its_terminal_goes_on(two):
-    def ignoring():
-        signal.signal(signal.SIGHUP, signal.SIG_IGN)
-
-    process = start(*TRAIN, "--epochs", 300, preexec_fn=ignoring)
+    process = start(*TRAIN, "--epochs", 300, preexec_fn=lambda: signal.signal(signal.SIGHUP, signal.SIG_IGN))
     read_until(process, "loss")
     process.send_signal(signal.SIGHUP)
     process.communicate(timeout=60)
@@ -217,9 +202,8 @@ def test_a_second_training_of_the_same_file_is_refused_and_the_first_goes_on(two
         others = [] if flag == "--model" else ["--model", "other.bin"]
         for name in (path, f"link to {path}"):
             second = run(*ONE, "--dataset", "two.csv", *others, flag, name, "--epochs", 1)
-            assert second.code == 73
-            expected = f"{name}: another training is about to write it; wait for its end, or choose another file"
-            assert second.err.splitlines()[-1] == f"nn: {expected}"
+            told = f"nn: {name}: another training is about to write it; wait for its end, or choose another file"
+            assert (second.code, second.err.splitlines()[-1]) == (73, told)
     process.send_signal(signal.SIGINT)
     process.communicate(timeout=30)
     assert sorted(os.listdir()) == ["c.ck", "h.csv", *(f"link to {path}" for path in sorted(files.values())), "two.csv"]
@@ -244,10 +228,7 @@ def test_a_lock_is_for_one_file(folder):
 
 
 def test_no_lock_stays_where_the_file_system_has_none(folder, monkeypatch):
-    def refused(*_):
-        raise OSError(errno.ENOLCK, "No locks available")
-
-    monkeypatch.setattr("fcntl.flock", refused)
+    monkeypatch.setattr("fcntl.flock", failing(OSError(errno.ENOLCK, "No locks available")))
     with sole_writer("a"):
         assert os.listdir() == []
     assert os.listdir() == []
@@ -281,8 +262,6 @@ def test_help_that_is_not_read_to_its_end_is_no_failure(flag):
     """As in `nn --help | head -1`."""
     reader, writer = os.pipe()
     os.close(reader)
-    process = subprocess.run(
-        [sys.executable, "-m", "nn", flag], stdout=writer, stderr=subprocess.PIPE, text=True, env=environment()
-    )
+    process = start(flag, stdout=writer)
     os.close(writer)
-    assert (process.returncode, process.stderr) == (0, "")
+    assert (process.communicate()[1], process.returncode) == ("", 0)
