@@ -11,6 +11,7 @@ import sys
 import threading
 import time
 import warnings
+from unittest import mock
 
 import pytest
 from support.command_line import ONE, environment, read_until, run, start, succeed, write_two_classes
@@ -65,15 +66,6 @@ def test_a_small_limit_on_memory_is_one_line_where_pictures_are_drawn(trained, m
     end_with_limit(megabytes, "--plot", "m.bin", "-o", "pictures", "--quiet")
 
 
-def failing(error):
-    """A function that raises the error."""
-
-    def fail(*_, **__):
-        raise error
-
-    return fail
-
-
 @pytest.mark.parametrize("error", [
     MemoryError(),
     OSError(errno.ENOMEM, "Cannot allocate memory"),  # of mmap
@@ -81,7 +73,7 @@ def failing(error):
 ])  # fmt: skip
 def test_want_of_memory_is_told_as_such(trained, monkeypatch, error):
     monkeypatch.setattr(nn.cli, "has_address_limit", lambda: True)
-    monkeypatch.setattr(nn.commands.use, "load_network", failing(error))
+    monkeypatch.setattr(nn.commands.use, "load_network", mock.Mock(side_effect=error))
     result = run("--info", "--model", "m.bin")
     assert result.code == 1 and result.err.startswith("nn: out of memory: ") and result.err.count("\n") == 1
 
@@ -157,7 +149,8 @@ def test_no_more_threads_is_one_line(two, monkeypatch, allowed):
 
 def test_no_more_processes_is_one_line(two, monkeypatch):
     (two.parent / "plan.json").write_text('{"data": {"path": "two.csv"}, "layers": "2,3,1", "epochs": 1}')
-    monkeypatch.setattr(subprocess, "run", failing(BlockingIOError(errno.EAGAIN, "Resource temporarily unavailable")))
+    error = BlockingIOError(errno.EAGAIN, "Resource temporarily unavailable")
+    monkeypatch.setattr(subprocess, "run", mock.Mock(side_effect=error))
     result = run("--sweep", "plan.json", "-o", "results.csv", "--quiet")
     assert result.code == 1 and result.err.startswith("nn: no more processes: raise the limit on processes (ulimit -u)")
     assert not os.path.exists("results.csv")
@@ -228,7 +221,7 @@ def test_a_lock_is_for_one_file(folder):
 
 
 def test_no_lock_stays_where_the_file_system_has_none(folder, monkeypatch):
-    monkeypatch.setattr("fcntl.flock", failing(OSError(errno.ENOLCK, "No locks available")))
+    monkeypatch.setattr("fcntl.flock", mock.Mock(side_effect=OSError(errno.ENOLCK, "No locks available")))
     with sole_writer("a"):
         assert os.listdir() == []
     assert os.listdir() == []

@@ -54,10 +54,8 @@ class Case:
 
 CASES = {
     "train": Case(f"{TRAIN} --layers 2,8,1 --epochs 100", whole=("m.bin",)),
-    "train --checkpoint": Case(
-        f"{TRAIN} --layers 2,8,1 --epochs 100 --checkpoint c.ck --history h.csv",
-        whole=("m.bin",), lines=("h.csv",), saves=True,
-    ),
+    "train --checkpoint": Case(f"{TRAIN} --layers 2,8,1 --epochs 100 --checkpoint c.ck --history h.csv",
+                               whole=("m.bin",), lines=("h.csv",), saves=True),
     "train --networks": Case(f"{TRAIN} --networks 3 --epochs 60", whole=("m.bin",)),
     "train --folds": Case(f"{TRAIN} --folds 3 --epochs 60 -o p.csv", whole=("m.bin", "p.csv")),
     "train --effort": Case(f"{TRAIN} --effort quick", whole=("m.bin",)),
@@ -106,11 +104,9 @@ def ended(case: Case, prepared: Path, signum: int | None = None, after: float = 
     for name in case.whole:
         (folder / name).write_bytes(OLD)
     reading, writing = os.pipe()
-    process = subprocess.Popen(
-        [sys.executable, "-c", LAUNCH, str(writing), *case.command.split(), "--quiet"],
-        cwd=folder, env=environment(), pass_fds=[writing], start_new_session=True,
-        stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True,
-    )  # fmt: skip
+    command = [sys.executable, "-c", LAUNCH, str(writing), *case.command.split(), "--quiet"]
+    options = {"cwd": folder, "env": environment(), "pass_fds": [writing], "start_new_session": True, "text": True}
+    process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, **options)
     os.close(writing)
     try:
         os.read(reading, 1)
@@ -183,6 +179,16 @@ def test_a_signal_at_any_moment(prepared, monkeypatch, mode):
     assert stopped
 
 
+@contextlib.contextmanager
+def handled(signum: signal.Signals, handler):
+    """Meanwhile the signal has that handler in this process."""
+    before = signal.signal(signum, handler)
+    try:
+        yield
+    finally:
+        signal.signal(signum, before)
+
+
 @pytest.mark.parametrize("signum", SIGNALS)
 def test_a_signal_in_a_destructor_is_not_lost(prepared, monkeypatch, signum):
     """Python would print the error that is raised there, and go on."""
@@ -198,12 +204,9 @@ def test_a_signal_in_a_destructor_is_not_lost(prepared, monkeypatch, signum):
         raise AssertionError("the signal was lost")
 
     monkeypatch.setattr(nn.commands.use, "load_network", endless)
-    before = signal.signal(signum, signal.SIG_DFL)
-    try:
+    with handled(signum, signal.SIG_DFL):
         result = run("--info", "--model", "old.bin")
-    finally:
-        signal.signal(signum, before)
-    assert result == (128 + signum, "", f"nn: stopped by {signal.Signals(signum).name}\n")
+    assert result == (128 + signum, "", f"nn: stopped by {signum.name}\n")
 
 
 def test_a_signal_is_no_failure_of_the_file_that_is_read(prepared, monkeypatch):
@@ -251,9 +254,7 @@ def test_a_signal_while_a_class_names_its_attributes_is_told_as_one(prepared, mo
     assert result.err.count("\n") == 1
 
 
-@pytest.mark.parametrize(
-    "module, call", [(nn.utils.output_files.fcntl, "flock"), (os, "unlink")], ids=["taken", "given back"]
-)
+@pytest.mark.parametrize("module, call", [(nn.utils.output_files.fcntl, "flock"), (os, "unlink")])
 def test_a_signal_while_a_lock_is_taken_or_given_back_leaves_no_file(tmp_path, monkeypatch, module, call):
     usual = getattr(module, call)
 
@@ -263,12 +264,9 @@ def test_a_signal_while_a_lock_is_taken_or_given_back_leaves_no_file(tmp_path, m
         return usual(*arguments)
 
     monkeypatch.setattr(module, call, signalled)
-    before = signal.signal(signal.SIGINT, signal.default_int_handler)
-    try:
-        with pytest.raises(KeyboardInterrupt), nn.utils.sole_writer(tmp_path / "m.bin"):
-            assert call == "unlink"
-    finally:
-        signal.signal(signal.SIGINT, before)
+    writer, usual_handler = nn.utils.sole_writer(tmp_path / "m.bin"), signal.default_int_handler
+    with handled(signal.SIGINT, usual_handler), pytest.raises(KeyboardInterrupt), writer:
+        assert call == "unlink"
     assert list(tmp_path.iterdir()) == [] and not nn.utils.output_files._locks
 
 
@@ -285,12 +283,9 @@ def test_a_signal_waits_while_onnx_is_imported(prepared, monkeypatch, signum):
             passed.append(name)
         return usual(name, *arguments)
 
-    before = signal.signal(signum, signal.SIG_DFL)
     monkeypatch.chdir(prepared)
     monkeypatch.setattr(builtins, "__import__", importing)
-    try:
+    with handled(signum, signal.SIG_DFL):
         result = run("--export", "--model", "old.bin", "-o", "new.onnx")
-    finally:
-        signal.signal(signum, before)
     assert passed and result.code == 128 + signum and result.err == f"nn: stopped by {signum.name}\n"
     assert not os.path.exists("new.onnx")
