@@ -45,9 +45,6 @@ def test_constants_come_back_as_they_were(dtype):
     assert all(text.endswith("f") == (dtype == "float32") for text in c_text.numbers(values))
 
 
-# ---------------------------------------------------------------- tables, against --predict
-
-
 @pytest.mark.parametrize("flags, tolerance", [
     (["--drop", "when"], 0),
     (["--drop", "when", "--number_embedding", "waves4"], 0),
@@ -271,9 +268,6 @@ def test_one_row_takes_a_small_part_of_the_time_that_onnxruntime_takes(folder):
     ours, theirs = np.min(blocks, axis=0)
     assert out[0] == pytest.approx(session.run(["probabilities"], {"features": x[:1]})[0][0, 1], abs=1e-5)
     assert theirs > 5 * ours
-
-
-# ---------------------------------------------------------------- what is refused
 
 
 def test_numbers_that_are_not_finite_are_refused(folder):

@@ -74,8 +74,6 @@ def test_quotes_and_hostile_names(folder):
     check_program(folder, folder / "latin.csv")
 
 
-# ---------------------------------------------------------------- hostile rows
-
 NUMBERS = [*(sign * size for sign in (1, -1) for size in (
     0.0, 5e-324, 1e-30, 0.5, 1, 255.5, 2**31, 2**63, 1e15, 3.4e38, 3.5e38, 1.7e308, np.inf)), np.nan]  # fmt: skip
 WORDS = [b"", b"NA", b"?", b"never seen", b"RED", b"re", b"redd", b"red\n", b"so, s", b"\xc3", b"\xc3\x9c", b"\xff\xfe",

@@ -126,9 +126,6 @@ def test_a_second_signal_leaves_at_once_and_the_old_checkpoint_stays(folder, fir
     assert (folder / "c.ck").read_bytes() == b"as it was" and not (folder / "m.bin").exists()
 
 
-# ---------------------------------------------------------------- stopped after every few batches
-
-
 def image_data(rows=120):
     x, y = images(rows)
     return Dataset(x, y, "multiclass", classes=["a", "b", "c"])

@@ -28,9 +28,6 @@ def folder(folder):
     return write_data(folder)
 
 
-# ---------------------------------------------------------------- files and figures
-
-
 @pytest.fixture
 def saved(folder):
     """A checkpoint at the end of a training, and the model that it wrote."""
@@ -162,9 +159,6 @@ def test_a_thread_that_cannot_start_ends_no_training(folder, monkeypatch):
     monkeypatch.setattr(checkpoints, "ThreadPoolExecutor", Refusing)
     nn.train(nn.Network("2,4,1", task="binary"), nn.load("two.csv"), epochs=2, checkpoint="c.ck")
     assert position("c.ck")["epoch"] == 2
-
-
-# ---------------------------------------------------------------- wrong use
 
 
 @pytest.mark.parametrize("flag, value", [

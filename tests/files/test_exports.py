@@ -153,9 +153,6 @@ def test_predictions_that_are_clipped(folder):
     assert (wanted == wanted.max(axis=0)).sum() > 10  # at the bounds
 
 
-# ---------------------------------------------------------------- what is written, what is refused
-
-
 @pytest.mark.parametrize("suffix", ["onnx", "c"])
 def test_the_same_model_gives_the_same_bytes(suffix, folder):
     net, path = network("7,5:tanh,3", dtype="float32"), folder / f"m.{suffix}"

@@ -19,34 +19,21 @@ import nn
 from nn.files import model_file, tensor_file, text_model
 from nn.utils import DataError, InputNotFound, NnError, OutputError
 
-DIGEST = "5" * 64
-
 
 def small_model(dtype="float32"):
     """A 2,3,1 network's tensors and metadata, with names that JSON has to escape."""
     tensors = {
         "layer0.weight": np.array([[0.5, -1.5], [2.0, 0.25], [1e-8, -0.0]], dtype),
         "layer0.bias": np.array([0.1, 0.2, 0.3], dtype),
-        "layer1.weight": np.array([[1.0, -1.0, 3.0]], dtype),
-        "layer1.bias": np.array([-0.5], dtype),
-    }
+        "layer1.weight": np.array([[1.0, -1.0, 3.0]], dtype), "layer1.bias": np.array([-0.5], dtype),
+    }  # fmt: skip
     metadata = {
-        "layers": "2,3:relu,1:sigmoid",
-        "task": "binary",
-        "loss": "bce",
-        "dtype": dtype,
-        "scaling": {"kind": "standardization", "shift": [0.1, -3.0], "scale": [2.0, 1e-3]},
-        "target_scaling": None,
-        "columns": ["a", 'with "quotes", commas \\ and ünïcode'],
-        "targets": ["Class"],
-        "classes": ["0", "1"],
-        "threshold": 0.5,
-        "seed": 7,
-        "holdout": 0.2,
-        "dataset": {"path": "/data/x.csv", "sha256": DIGEST},
-        "history": {"loss": [0.7, 0.1 + 0.2], "val_loss": None},
-        "config": {"epochs": 2},
-    }
+        "layers": "2,3:relu,1:sigmoid", "task": "binary", "loss": "bce", "dtype": dtype,
+        "scaling": {"kind": "standardization", "shift": [0.1, -3.0], "scale": [2.0, 1e-3]}, "target_scaling": None,
+        "columns": ["a", 'with "quotes", commas \\ and ünïcode'], "targets": ["Class"], "classes": ["0", "1"],
+        "threshold": 0.5, "seed": 7, "holdout": 0.2, "dataset": {"path": "/data/x.csv", "sha256": "5" * 64},
+        "history": {"loss": [0.7, 0.1 + 0.2], "val_loss": None}, "config": {"epochs": 2},
+    }  # fmt: skip
     return tensors, metadata
 
 
@@ -121,11 +108,8 @@ def test_the_file_is_safetensors_with_one_json_text_of_sorted_keys(saved):
 @pytest.mark.parametrize("shapes", [[(3, 2), (0,), (5,)], [(1,)], [(2, 1, 3), (), (7, 1)]])
 def test_the_bytes_are_those_of_safetensors(shapes):
     types = ["float32", "float64", "int64", "uint32"]
-    tensors = {
-        f"{name}{number}": np.arange(np.prod(shape)).reshape(shape).astype(dtype)
-        for number, shape in enumerate(shapes)
-        for name, dtype in zip("zéab", types, strict=True)
-    }
+    tensors = {f"{name}{number}": np.arange(np.prod(shape)).reshape(shape).astype(dtype)
+               for number, shape in enumerate(shapes) for name, dtype in zip("zéab", types)}  # fmt: skip
     metadata = {"nn": json.dumps({"a": [1, "\u00e9\n"]})}
     header, arrays = tensor_file._header_of(tensors, metadata)
     assert header + b"".join(map(bytes, arrays)) == safetensors.numpy.save(tensors, metadata)
@@ -133,14 +117,11 @@ def test_the_bytes_are_those_of_safetensors(shapes):
 
 def test_every_flipped_bit_is_refused(saved, tmp_path):
     with open(saved, "r+b", buffering=0) as file:
-        content = file.read()
-        for position, byte in enumerate(content):
+        for position, byte in enumerate(file.read()):
             for changed in (byte ^ (1 << bit) for bit in range(8)):
-                file.seek(position)
-                file.write(bytes([changed]))
+                os.pwrite(file.fileno(), bytes([changed]), position)
                 error_of(saved)
-            file.seek(position)
-            file.write(bytes([byte]))
+            os.pwrite(file.fileno(), bytes([byte]), position)
     model_file.load(saved)
 
 
@@ -356,8 +337,7 @@ def test_any_network_survives_the_text(tmp_path_factory, sizes, data):
     path = tmp_path_factory.getbasetemp() / "any.m"
     text_model.save(path, sizes, biases, weights)
     again = text_model.load(path)
-    assert again[0] == sizes
-    assert [a.tobytes() for a in again[1] + again[2]] == [a.tobytes() for a in biases + weights]
+    assert again[0] == sizes and [a.tobytes() for a in again[1] + again[2]] == [a.tobytes() for a in biases + weights]
 
 
 def test_a_text_with_windows_line_ends_is_read_and_every_cut_is_refused(tmp_path):

@@ -36,7 +36,7 @@ from nn.terminal import config, parser, tables
 from nn.utils import DataError, NnError, UsageError
 
 from . import seeds
-from .seeds import SPLIT
+from .seeds import SPLIT, TEXTS
 
 CSV_WORDS = (b'"', b'""', b",", b";", b"\t", b"\n", b"\r\n", b"\0", b"nan", b"inf", b"1e999", b"-", b"0", b"9" * 400)
 CSV_WORDS += (b"?", b"NA", b"2024-02-29", b"T23:59:59.5Z", b"yes", b"\xff", b"\xef\xbb\xbf", b"a" * 300, b"1,5")
@@ -91,10 +91,6 @@ _CHOICES = (
 )
 
 
-def _load(path: Path) -> nn.Dataset:
-    return nn.load(path)
-
-
 def _load_as_asked(path: Path) -> None:
     """Read a table as flags say; the first byte says which."""
     data = path.read_bytes()
@@ -103,16 +99,10 @@ def _load_as_asked(path: Path) -> None:
     nn.load(path, **choices)
 
 
-@cache
-def _mixed_network() -> nn.Network:
-    return seeds.mixed_network()
-
-
 def _predict_csv(path: Path) -> None:
     """Read a table by the columns and categories of a model, and predict it."""
-    net = _mixed_network()
-    ds = loading.load_for(net, path, labelled=False)
-    assert np.isfinite(net.predict(ds.x)).all()
+    net = seeds.mixed_network()
+    assert np.isfinite(net.predict(loading.load_for(net, path, labelled=False).x)).all()
 
 
 def _parts(path: Path, *names: str) -> list[Path]:
@@ -130,10 +120,6 @@ def _read_npz_arrays(path: Path) -> None:
         archive.write(x, "x.npy")
         archive.write(y, "y.npy")
     nn.load(path)
-
-
-def _read_idx(path: Path) -> None:
-    nn.load(_parts(path, "a-images-idx3-ubyte", "a-labels-idx1-ubyte")[0])
 
 
 def _read_images(path: Path) -> None:
@@ -298,7 +284,7 @@ def _exported() -> Path:
     """Return the program around the mixed network in C, under sanitizers."""
     folder = Path(tempfile.mkdtemp())
     atexit.register(shutil.rmtree, folder)
-    nn.export(_mixed_network(), folder / "m.c")
+    nn.export(seeds.mixed_network(), folder / "m.c")
     return program(folder / "m.c", *SANITIZED)
 
 
@@ -349,38 +335,41 @@ def _read_series(path: Path) -> None:
 
 
 TARGETS = {
-    "csv": Target(seeds.csv, _load, "input.csv", CSV_WORDS),
+    "csv": Target(seeds.csv, nn.load, "input.csv", CSV_WORDS),
     "csv-flags": Target(lambda: [b"%d" % n + seed for n, seed in enumerate(2 * seeds.csv())], _load_as_asked,
                         "input.csv", CSV_WORDS),
     "csv-predict": Target(lambda: [seeds.MIXED], _predict_csv, "input.csv", CSV_WORDS),
-    "csv-gzip": Target(seeds.packed_csv, _load, "input.csv.gz"),
-    "npy": Target(seeds.npy, _load, "input.npy", NPY_WORDS),
-    "npz": Target(seeds.npz, _load, "input.npz"),
+    "csv-gzip": Target(seeds.packed_csv, nn.load, "input.csv.gz"),
+    "npy": Target(seeds.npy, nn.load, "input.npy", NPY_WORDS),
+    "npz": Target(seeds.npz, nn.load, "input.npz"),
     "npz-arrays": Target(seeds.npz_arrays, _read_npz_arrays, "input.npz", NPY_WORDS),
-    "idx": Target(seeds.idx, _read_idx),
-    "cifar": Target(seeds.cifar, _load),
+    "idx": Target(seeds.idx, lambda path: nn.load(_parts(path, "a-images-idx3-ubyte", "a-labels-idx1-ubyte")[0])),
+    "cifar": Target(seeds.cifar, nn.load),
     "images": Target(seeds.images, _read_images, words=(*BINARY_WORDS, b"P5", b"P6", b"# ", b"IDAT", b"\xff\xd8"),
                      needs=("PIL",)),
-    "parquet": Target(seeds.parquet, _load, "input.parquet", needs=("pyarrow",)),
-    "arrow": Target(seeds.arrow, _load, "input.arrow", needs=("pyarrow",)),
-    "orc": Target(seeds.orc, _load, "input.orc", needs=("pyarrow",)),
-    "json-lines": Target(seeds.json_lines, _load, "input.jsonl", JSON_WORDS, needs=("pyarrow",)),
-    "sqlite": Target(seeds.sqlite, _load, "input.db", (*BINARY_WORDS, *SQL_WORDS)),
+    "parquet": Target(seeds.parquet, nn.load, "input.parquet", needs=("pyarrow",)),
+    "arrow": Target(seeds.arrow, nn.load, "input.arrow", needs=("pyarrow",)),
+    "orc": Target(seeds.orc, nn.load, "input.orc", needs=("pyarrow",)),
+    "json-lines": Target(seeds.json_lines, nn.load, "input.jsonl", JSON_WORDS, needs=("pyarrow",)),
+    "sqlite": Target(seeds.sqlite, nn.load, "input.db", (*BINARY_WORDS, *SQL_WORDS)),
     "model": Target(seeds.model, _read_model, "input.bin", JSON_WORDS),
     "model-facts": Target(seeds.model_facts, _read_signed(_read_model, "nn"), "input.bin", JSON_WORDS),
-    "m": Target(seeds.m, _read_model, "input.m", CSV_WORDS),
+    "m": Target(lambda: TEXTS["m"], _read_model, "input.m", CSV_WORDS),
     "checkpoint": Target(seeds.checkpoint, _resume, words=JSON_WORDS),
     "checkpoint-facts": Target(seeds.checkpoint_facts, _read_signed(_resume, "nn-checkpoint"), words=JSON_WORDS),
-    "words": Target(seeds.words, _guess, words=(*CSV_WORDS, b"$", b"1,234.50", b" km", b"Jan", b"/", b":", b" " * 300)),
-    "words-long": Target(seeds.words, _guess_long, words=(*CSV_WORDS, b"$", b"1,234", b" km", b"/", b":"), cost=50),
-    "names": Target(seeds.names, _show_names, words=(*CSV_WORDS, *NAME_WORDS), cost=50),
-    "c-rows": Target(seeds.c_rows, _predict_in_c, words=C_WORDS, needs=("gcc",), cost=10),
+    "words": Target(lambda: TEXTS["words"], _guess,
+                    words=(*CSV_WORDS, b"$", b"1,234.50", b" km", b"Jan", b"/", b":", b" " * 300)),
+    "words-long": Target(lambda: TEXTS["words"], _guess_long,
+                         words=(*CSV_WORDS, b"$", b"1,234", b" km", b"/", b":"), cost=50),
+    "names": Target(lambda: TEXTS["names"], _show_names, words=(*CSV_WORDS, *NAME_WORDS), cost=50),
+    "c-rows": Target(lambda: TEXTS["c-rows"], _predict_in_c, words=C_WORDS, needs=("gcc",), cost=10),
     "kept-records": Target(_kept_seeds, _train_on_kept, cost=10),
-    "layers": Target(seeds.layers, _parse_layers, words=LAYER_WORDS),
-    "config": Target(seeds.config, _apply_config, words=JSON_WORDS + TOML_WORDS),
-    "plan": Target(seeds.plan, _read_plan, words=(*JSON_WORDS, *TOML_WORDS, b"gpus", b"path", b"series", b"form")),
+    "layers": Target(lambda: TEXTS["layers"], _parse_layers, words=LAYER_WORDS),
+    "config": Target(lambda: TEXTS["config"], _apply_config, words=JSON_WORDS + TOML_WORDS),
+    "plan": Target(lambda: TEXTS["plan"], _read_plan,
+                   words=(*JSON_WORDS, *TOML_WORDS, b"gpus", b"path", b"series", b"form")),
     "results": Target(seeds.results_lines, _read_results, "input.csv", CSV_WORDS),
-    "series": Target(seeds.series, _read_series, words=(*CSV_WORDS, SPLIT, b"0001-01-01", b"+23:59")),
+    "series": Target(lambda: TEXTS["series"], _read_series, words=(*CSV_WORDS, SPLIT, b"0001-01-01", b"+23:59")),
 }  # fmt: skip
 
 

@@ -101,19 +101,17 @@ def stand_ins(folder, datasets) -> Path:
     """The current folder, with small files under the names that the documents use."""
     (folder / "slurm").symlink_to(REPOSITORY / "slurm")
     (folder / "datasets").mkdir()
-    for linked in datasets.iterdir():
+    for linked in {*datasets.iterdir()} - {datasets / "CC.csv"}:
         (folder / "datasets" / linked.name).symlink_to(linked)
     (folder / ".venv" / "bin").mkdir(parents=True)
     (folder / ".venv" / "bin" / "activate").touch()
     (folder / "predict.c").write_text(next(block.text for block in BLOCKS if "int main" in block.text))
     head, *rows = (datasets / "CC.csv").read_text().splitlines(keepends=True)
-    (folder / "datasets" / "CC.csv").unlink()
     for file in ("CC.csv", "datasets/CC.csv", "new.csv"):
         (folder / file).write_text("".join([head, *rows[::20]]))
     rng = np.random.default_rng(0)
-    lengths = rng.normal(size=(90, 4)) + np.repeat([0, 3, 6], 30)[:, None]
-    kinds = np.repeat(["setosa", "versicolor", "virginica"], 30)
-    lines = [",".join([*map(str, row), kind]) for row, kind in zip(lengths.round(2), kinds)]
+    kinds = enumerate(["setosa", "versicolor", "virginica"] * 30)
+    lines = [",".join([*map(str, (rng.normal(size=4) + 3 * (k % 3)).round(2)), kind]) for k, kind in kinds]
     (folder / "iris.csv").write_text("\n".join(["a,b,c,d,species", *lines]) + "\n")
     for part in ("train", "t10k"):
         write_idx(folder / f"{part}-images-idx3-ubyte.gz", rng.integers(0, 256, (100, 28, 28), np.uint8))
@@ -221,13 +219,9 @@ def sentences(path: Path) -> str:
     return re.sub(r"\n *(?=[^\s|#-])", " ", re.sub(r"`[^`]*`", "``", prose(path)))
 
 
-@pytest.mark.parametrize("pattern, example", SENTENCES.items())
-def test_patterns_find_sentences_that_are_no_plain_english(pattern, example):
-    assert re.search(pattern, example)
-
-
 @pytest.mark.parametrize("path", [path for path in DOCUMENTS if name(path) != "CHANGELOG.md"], ids=name)
 def test_sentences_begin_with_their_subject(path):
+    assert [pattern for pattern, example in SENTENCES.items() if not re.search(pattern, example)] == []
     assert [found[0] for pattern in SENTENCES for found in re.finditer(pattern, sentences(path), re.M)] == []
 
 

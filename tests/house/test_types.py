@@ -59,12 +59,9 @@ STUB = PACKAGE / "train" / "call.pyi"  # python tests/house/test_types.py writes
 
 def stub() -> str:
     """What an editor reads of nn.train: its settings by name, as the record has them."""
-    positional, named = [], []
-    for one in inspect.signature(nn.train).parameters.values():
-        if one.kind is one.KEYWORD_ONLY:
-            named.append(f"    {one.name}: {one.annotation} = ...,\n")
-        else:
-            positional.append(f"    {one.name}: {one.annotation},\n")
+    parameters = inspect.signature(nn.train).parameters.values()
+    positional = [f"    {one.name}: {one.annotation},\n" for one in parameters if one.kind is not one.KEYWORD_ONLY]
+    named = [f"    {one.name}: {one.annotation} = ...,\n" for one in parameters if one.kind is one.KEYWORD_ONLY]
     return f'''"""The settings of train by name, for editors: made from FLAGS by tests/house/test_types.py."""
 
 from typing import Any
@@ -94,10 +91,9 @@ def test_editors_see_the_public_names():
     assert (PACKAGE / "py.typed").exists()
 
 
-@pytest.mark.parametrize(
-    "checker, given",
-    [("mypy", ["--strict", "--ignore-missing-imports"]), ("pyright", ["--pythonpath", sys.executable])],
-)
+@pytest.mark.parametrize("checker, given", [
+    ("mypy", ["--strict", "--ignore-missing-imports"]), ("pyright", ["--pythonpath", sys.executable]),
+])  # fmt: skip
 def test_a_script_has_no_errors_of_types(checker, given, tmp_path, monkeypatch):
     if find_spec(checker) is None:
         pytest.skip(f"{checker} is not installed")

@@ -103,9 +103,6 @@ def test_the_command_starts_about_as_quickly_as_numpy(two, tmp_path, words, most
     assert ours <= most * numpy
 
 
-# ---------------------------------------------------------------- words as commands
-
-
 @pytest.mark.parametrize("words, flagged", [
     ("train a.csv -m m.bin --epochs 3", "--train --dataset a.csv --model m.bin --epochs 3"),
     ("-q train --epochs 3 a.csv -m m.bin", "--quiet --train --epochs 3 --dataset a.csv --model m.bin"),

@@ -22,9 +22,6 @@ def test_the_module_and_the_command_are_the_same_program(trained):
     assert process.communicate()[0] == succeed("--test", "--model", trained, "--json").out and not process.returncode
 
 
-# ---------------------------------------------------------------- what is printed where
-
-
 def test_training_tells_its_figures_as_one_json_object(two):
     given = [*ONE, "--dataset", "two.csv", "--model", "m.bin", "--json"]
     result = succeed(*given, "--epochs", 3).json

@@ -26,9 +26,6 @@ TRAIN = [*ONE, "--dataset", "two.csv", "--model", "m.bin"]
 NOT_OURS = ("internal error", "PLEASE READ", "SIGINT", "not built", "pip install", "codec")
 
 
-# ---------------------------------------------------------------- memory and threads
-
-
 def limited(megabytes: int) -> dict:
     """Options of a process that has so many addresses."""
     return {"preexec_fn": lambda: resource.setrlimit(resource.RLIMIT_AS, (megabytes << 20,) * 2)}
@@ -156,9 +153,6 @@ def test_no_more_processes_is_one_line(two, monkeypatch):
     assert not os.path.exists("results.csv")
 
 
-# ---------------------------------------------------------------- signals
-
-
 def test_predictions_ended_by_a_signal_leave_the_old_file_and_nothing_else(trained):
     """While they are written; other signals, and other moments, are those of test_signals.py."""
     folder = trained.parent
@@ -181,9 +175,6 @@ def test_a_program_that_ignores_the_end_of_its_terminal_goes_on(two):
     process.send_signal(signal.SIGHUP)
     process.communicate(timeout=60)
     assert process.returncode == 0
-
-
-# ---------------------------------------------------------------- two at once
 
 
 def test_a_second_training_of_the_same_file_is_refused_and_the_first_goes_on(two):
@@ -225,9 +216,6 @@ def test_no_lock_stays_where_the_file_system_has_none(folder, monkeypatch):
     with sole_writer("a"):
         assert os.listdir() == []
     assert os.listdir() == []
-
-
-# ---------------------------------------------------------------- what is printed
 
 
 def test_warnings_of_libraries_are_not_printed(trained, monkeypatch):

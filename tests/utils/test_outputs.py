@@ -35,9 +35,6 @@ def pipe(folder):
     return folder / "pipe"
 
 
-# ---------------------------------------------------------------- devices and pipes
-
-
 @pytest.mark.parametrize("target", ["/dev/null", "pipe", "/dev/stdout", "device"])
 @pytest.mark.parametrize("flag", ["--model", "--checkpoint", "--trace"])
 def test_a_device_or_a_pipe_is_no_place_for_a_file_that_is_replaced_whole(two, pipe, flag, target):
@@ -107,9 +104,6 @@ def test_the_target_of_a_link_is_replaced(two, there):
     assert sorted(os.listdir("sub")) == ["c.ck", "h.csv", "m.bin", "t.json"]
 
 
-# ---------------------------------------------------------------- modes, and files that are in use
-
-
 @pytest.mark.parametrize("mode", [0o600, 0o640, 0o444])
 def test_a_file_that_is_written_again_keeps_its_mode(folder, mode):
     (folder / "m.bin").write_bytes(b"old")
@@ -150,9 +144,6 @@ def test_a_temporary_file_in_use_is_not_removed_whatever_the_clock_says(folder):
         os.utime(temporary, (time.time() - 3600,) * 2)
         atomic_write("m.bin", b"quick")
     assert (folder / "m.bin").read_bytes() == b"slow"
-
-
-# ---------------------------------------------------------------- names and room, known before
 
 
 @pytest.mark.parametrize("name", ["n" * 241, "n" * 242, "n" * 250, "n" * 255, "é" * 127], ids=len)
@@ -248,9 +239,6 @@ def test_no_file_of_a_training_is_that_of_its_unfinished_network(two, flag):
     result = run(*TRAIN, "--model", "m.bin", flag, "./m.bin.part")
     assert result.code == 2 and "m.bin.part" in result.err and "; choose another" in result.err
     assert sorted(os.listdir()) == ["m.bin.part", "two.csv"] and (two.parent / "m.bin.part").read_bytes() == text
-
-
-# ---------------------------------------------------------------- odd surroundings
 
 
 def test_no_file_gets_the_number_of_a_stream_that_is_closed():
