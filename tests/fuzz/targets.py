@@ -76,27 +76,19 @@ class Target:
 # -- data ----------------------------------------------------------------------------------------------------
 
 _CHOICES = (
-    {"categories": "0", "missing": "?,NA"},
-    {"header": "yes", "weight": "0", "task": "regression"},
-    {"header": "no", "target": "0,-1", "dtype": "float64"},
-    {"drop": "0", "id": "1", "separator": " "},
-    {"dates": "3", "numbers": "2", "missing": "none"},
-    {"inputs": (1, 1, 2)},
-    {"plain": True, "labelled": False},
-    {"memory": 0},
-    {"strict": True, "ordered": "1=red<blue"},
-    {"dates": "3=%Y-%m-%d", "missing": "2024-02-29 23:59"},
-    {"group": "1", "time": "3"},
-    {"ordered": "0=1<2<3", "target": "4", "dtype": "float64"},
-)
+    {"categories": "0", "missing": "?,NA"}, {"header": "yes", "weight": "0", "task": "regression"},
+    {"header": "no", "target": "0,-1", "dtype": "float64"}, {"drop": "0", "id": "1", "separator": " "},
+    {"dates": "3", "numbers": "2", "missing": "none"}, {"inputs": (1, 1, 2)}, {"plain": True, "labelled": False},
+    {"memory": 0}, {"strict": True, "ordered": "1=red<blue"}, {"dates": "3=%Y-%m-%d", "missing": "2024-02-29 23:59"},
+    {"group": "1", "time": "3"}, {"ordered": "0=1<2<3", "target": "4", "dtype": "float64"},
+)  # fmt: skip
 
 
 def _load_as_asked(path: Path) -> None:
     """Read a table as flags say; the first byte says which."""
     data = path.read_bytes()
     path.write_bytes(data[1:])
-    choices = _CHOICES[data[0] % len(_CHOICES)] if data else {}
-    nn.load(path, **choices)
+    nn.load(path, **(_CHOICES[data[0] % len(_CHOICES)] if data else {}))
 
 
 def _predict_csv(path: Path) -> None:
@@ -107,11 +99,10 @@ def _predict_csv(path: Path) -> None:
 
 def _parts(path: Path, *names: str) -> list[Path]:
     """Write the parts of an input to files of their own beside it."""
-    files = [path.with_name(name) for name in names]
-    parts = path.read_bytes().split(SPLIT, len(names) - 1)
-    for file, part in zip(files, [*parts, *[b""] * len(names)], strict=False):
-        file.write_bytes(part)
-    return files
+    parts = [*path.read_bytes().split(SPLIT, len(names) - 1), *[b""] * len(names)]
+    for name, part in zip(names, parts):
+        path.with_name(name).write_bytes(part)
+    return [path.with_name(name) for name in names]
 
 
 def _read_npz_arrays(path: Path) -> None:
@@ -186,53 +177,50 @@ def _kept_rows(folder: Path):
         yield lambda **more: seeds.train_mixed(folder / "c.ck", **more)
 
 
-class _Keeping(nn.Callback):
-    """Keeps the file of records that lies beside the checkpoint, and the digest of its key."""
-
-    def __init__(self, folder: Path):
-        self.folder = folder
-
-    def epoch(self, *_) -> None:
-        (self.path,) = self.folder.glob("c.ck.rows-*")
-        self.data, self.digest = self.path.read_bytes(), [*records._in_use.values()][-1][-1][3]
-
-
 @cache
-def _kept() -> tuple[_Keeping, bytes]:
-    """Return a file of records, and the parameters that are trained on it."""
+def _kept() -> tuple[Path, bytes, bytes, bytes]:
+    """Return the file of records that lies beside a checkpoint, its bytes, the digest of its key, and the parameters
+    that are trained on it."""
     with tempfile.TemporaryDirectory() as folder, _kept_rows(Path(folder)) as train:
-        keeping = _Keeping(Path(folder))
-        return keeping, train(callback=keeping)
+        keeping, kept = nn.Callback(), []
+
+        def epoch(*_) -> None:
+            (path,) = Path(folder).glob("c.ck.rows-*")
+            kept[:] = path, path.read_bytes(), [*records._in_use.values()][-1][-1][3]
+
+        keeping.epoch = epoch
+        parameters = train(callback=keeping)
+        return *kept, parameters
 
 
 def _train_on_kept(path: Path) -> None:
     """Train beside a file of records. The first byte says with which mode, and as what, it lies there, whether its
     length is right, and its digest: who knows the key may exchange values, but for none that the network lacks."""
-    keeping, expected = _kept()
-    data, kept = path.read_bytes(), path.with_name(keeping.path.name)
-    how, data = data[:1] or b"0", data[1:]
-    if how[0] & 16:
-        data = (data + bytes(len(keeping.data)))[: len(keeping.data)]
-    if how[0] & 8:
-        data = data[:-32] + hashlib.sha256(keeping.digest + data[:-32]).digest()
+    as_kept, whole, digest, expected = _kept()
+    how, *data = path.read_bytes() or b"0"
+    kept, data = path.with_name(as_kept.name), bytes(data)
+    if how & 16:
+        data = (data + bytes(len(whole)))[: len(whole)]
+    if how & 8:
+        data = data[:-32] + hashlib.sha256(digest + data[:-32]).digest()
     kept.unlink(missing_ok=True)
     kept.write_bytes(data)
-    kept.chmod((0o600, 0o400, 0o666, 0o200)[how[0] % 4])
-    if how[0] & 4:
+    kept.chmod((0o600, 0o400, 0o666, 0o200)[how % 4])
+    if how & 4:
         os.replace(kept, path)
         kept.symlink_to(path)
     with _kept_rows(path.parent) as train:
         try:
             found = train()
         except NnError:
-            assert how[0] & 8, "refused"
+            assert how & 8, "refused"
             return
-    assert found == expected or how[0] & 8, "another model"
+    assert found == expected or how & 8, "another model"
     assert not [*path.parent.glob("*c.ck.rows-*")], "records are left over"
 
 
 def _kept_seeds() -> list[bytes]:
-    data = _kept()[0].data
+    data = _kept()[1]
     return [b"\x10" + data, b"\x11" + data[:100], b"\x18" + b"\xff" * len(data)]
 
 

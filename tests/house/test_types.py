@@ -14,11 +14,8 @@ import nn
 PACKAGE = Path(nn.__file__).parent
 SCRIPT = """
 from typing import Any
-
 import numpy as np
-
 import nn
-
 
 class Told(nn.Callback):
     def epoch(
@@ -26,31 +23,26 @@ class Told(nn.Callback):
     ) -> None:
         print(epoch, loss)
 
-
-def main() -> None:
-    ds: nn.Dataset = nn.load("CC.csv", target="Class")
-    net = nn.Network("30,60,10,1", task=ds.task, seed=0)
-    figures: dict[str, Any] = nn.train(net, ds, epochs=20, learning_rate=1e-3, callback=Told())
-    print(figures["loss"], nn.test(net, nn.load("test.csv"), intervals=True)["rows"])
-    net.export("m.bin")
-    again = nn.Network.load("m.bin", threads=2)
-    scores: np.ndarray = again.predict(ds.x)
-    weights: dict[str, np.ndarray] = again.parameters()
-    again.set_parameters(weights)
-    print(again.members[0].seed, again.columns, scores.shape, nn.__version__)
-    nn.export(again, "m.onnx")
-    nn.load({"a": [1, 2], "b": [0, 1]}, target="b")
-    nn.load(np.zeros((3, 2)), y=np.zeros(3))
-    classifier = nn.NetworkClassifier(effort="quick", epochs=3)
-    classifier.fit(np.zeros((4, 2)), [0, 1, 0, 1])
-    print(classifier.predict(np.zeros((4, 2))))
-    try:
-        nn.load("none.csv")
-    except nn.NnError as error:
-        print(error.exit_code)
-
-
-main()
+ds: nn.Dataset = nn.load("CC.csv", target="Class")
+net = nn.Network("30,60,10,1", task=ds.task, seed=0)
+figures: dict[str, Any] = nn.train(net, ds, epochs=20, learning_rate=1e-3, callback=Told())
+print(figures["loss"], nn.test(net, nn.load("test.csv"), intervals=True)["rows"])
+net.export("m.bin")
+again = nn.Network.load("m.bin", threads=2)
+scores: np.ndarray = again.predict(ds.x)
+weights: dict[str, np.ndarray] = again.parameters()
+again.set_parameters(weights)
+print(again.members[0].seed, again.columns, scores.shape, nn.__version__)
+nn.export(again, "m.onnx")
+nn.load({"a": [1, 2], "b": [0, 1]}, target="b")
+nn.load(np.zeros((3, 2)), y=np.zeros(3))
+classifier = nn.NetworkClassifier(effort="quick", epochs=3)
+classifier.fit(np.zeros((4, 2)), [0, 1, 0, 1])
+print(classifier.predict(np.zeros((4, 2))))
+try:
+    nn.load("none.csv")
+except nn.NnError as error:
+    print(error.exit_code)
 """
 
 

@@ -37,8 +37,6 @@ TASKS = {
     "multiclass": lambda row, drawn: f"{'abc'[row % 3]}{EVIL}",
     "regression": lambda row, drawn: drawn.random(),
 }
-
-
 MODEL, OTHER = f"m{EVIL}.bin", f"n{EVIL}.bin"
 ON_TABLE, ON_MODEL = ["--dataset", f"data{EVIL}.db", "--model", MODEL], ["--model", MODEL]
 SMALL = ["--epochs", 2, "--batch_number", 16]

@@ -10,29 +10,22 @@ import sys
 from unittest import mock
 
 import pytest
+from support.checkpoints import wait_for
 from support.command_line import ONE, environment, read_until, run, start, succeed, write_two_classes
 
 from nn.terminal import parser
 
 
-@pytest.fixture
-def long_training(folder):
-    """A training that takes minutes, and the old model that it is to replace."""
+@pytest.mark.parametrize("name, code", [("SIGINT", 130), ("SIGTERM", 143), ("SIGUSR1", 143), ("SIGHUP", 143)])
+def test_a_signal_keeps_the_network_as_it_stands_beside_the_old_model(folder, name, code):
     write_two_classes(folder / "two.csv", rows=3000)
     (folder / "m.bin").write_bytes(b"the model before")
     given = ["--layers", "2,256,256,1", "--epochs", 100000, "--batch_number", 8, "--backend", "seq"]
     process = start("--train", "--dataset", "two.csv", "--model", "m.bin", *given)
-    assert "epoch " in read_until(process, "epoch ")
-    yield process
-    process.kill()
-    process.wait()
-
-
-@pytest.mark.parametrize("name, code", [("SIGINT", 130), ("SIGTERM", 143), ("SIGUSR1", 143), ("SIGHUP", 143)])
-def test_a_signal_keeps_the_network_as_it_stands_beside_the_old_model(long_training, folder, name, code):
-    long_training.send_signal(getattr(signal, name))
-    _, err = long_training.communicate(timeout=20)
-    assert long_training.returncode == code
+    read_until(process, "epoch ")
+    process.send_signal(getattr(signal, name))
+    found, err = wait_for(process)
+    assert found == code, err
     assert re.fullmatch(rf"nn: stopped by {name}: .*m\.bin\.part.*", err.splitlines()[-1])
     assert (folder / "m.bin").read_bytes() == b"the model before"
     assert succeed("--test", "--model", "m.bin.part", "--json").json["rows"] == 600

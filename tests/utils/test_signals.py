@@ -91,10 +91,6 @@ def prepared(tmp_path, monkeypatch):
     return folder
 
 
-def contents(folder: Path) -> dict[str, bytes]:
-    return {file.name: file.read_bytes() for file in folder.iterdir()}
-
-
 def ended(case: Case, prepared: Path, signum: int | None = None, after: float = 0.0) -> Ended:
     """Run the command in a copy of the folder, in which old files are in the place of the new ones; send it the signal
     `after` seconds after it began. Ctrl-C goes to all its processes, as from a terminal."""
@@ -117,7 +113,8 @@ def ended(case: Case, prepared: Path, signum: int | None = None, after: float = 
             with contextlib.suppress(ProcessLookupError):  # it has ended before
                 send(process.pid, signum)
         _, err = process.communicate(timeout=SECONDS if signum else 120)
-        return Ended(process.returncode, err, time.perf_counter() - began, contents(folder))
+        files = {file.name: file.read_bytes() for file in folder.iterdir()}
+        return Ended(process.returncode, err, time.perf_counter() - began, files)
     finally:
         os.close(reading)
         process.kill()
@@ -132,10 +129,8 @@ def wrong(case: Case, peace: Ended, hit: Ended, signum: int) -> list[str]:
     line = rf"nn: stopped by {signal.Signals(signum).name}(: .+)?\n"
     lines = {0: "", -signum: "", 128 + signum: line, told: line}  # -signum: before nn hears signals or when all is done
     found = []
-    if hit.code not in lines:
-        found.append(f"exit code {hit.code}")
-    elif not re.fullmatch(lines[hit.code], hit.err):
-        found.append("not the line that tells of the signal, or a line without need")
+    if not re.fullmatch(lines.get(hit.code, "no such code"), hit.err):
+        found.append(f"exit code {hit.code}, not the line that tells of the signal, or a line without need")
     for name, data in hit.files.items():
         old = OLD if name in case.whole else peace.files.get(name)
         if name in case.whole:
