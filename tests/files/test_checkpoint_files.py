@@ -8,6 +8,7 @@ import signal
 import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from unittest import mock
 
 import numpy as np
 import pytest
@@ -63,7 +64,6 @@ def test_resume_auto_starts_afresh_where_there_is_no_checkpoint(folder):
 
 
 def test_checkpoint_every_counts_epochs(folder, monkeypatch):
-    monkeypatch.setattr(checkpoints, "LEAST_SECONDS", 0)
     kept = []
 
     def noted(self, states):
@@ -72,15 +72,12 @@ def test_checkpoint_every_counts_epochs(folder, monkeypatch):
 
     monkeypatch.setattr(checkpoints.Checkpoint, "save", noted)
     given = ["--dataset", "two.csv", "--layers", "2,4,1", "--model", "m.bin", "--epochs", 7, "--checkpoint", "c.ck"]
-    succeed("--train", *given, "--checkpoint_every", 3)
-    assert kept == [3, 6, 7]
-    kept.clear()
-    succeed("--train", *given)
-    assert kept == [1, 2, 3, 4, 5, 6, 7]
-    kept.clear()
-    monkeypatch.setattr(checkpoints, "LEAST_SECONDS", 1000)
-    succeed("--train", *given)
-    assert kept == [1, 7]  # the first, and the one at the end
+    every_third = ["--checkpoint_every", 3]
+    for seconds, every, epochs in (0, every_third, [3, 6, 7]), (0, [], [*range(1, 8)]), (1000, [], [1, 7]):
+        monkeypatch.setattr(checkpoints, "LEAST_SECONDS", seconds)
+        kept.clear()
+        succeed("--train", *given, *every)
+        assert kept == epochs, seconds  # with time between them the first, and the one at the end
 
 
 def test_the_history_goes_on_where_it_was(folder):
@@ -120,15 +117,15 @@ def test_a_checkpoint_that_would_be_lost_is_told_of(saved):
 
 
 def most_bytes(size):
-    """Of any file that this process writes."""
-    resource.setrlimit(resource.RLIMIT_FSIZE, (size, size))
+    """Options of a process whose files may have so many bytes."""
+    return {"preexec_fn": lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (size, size))}
 
 
 def test_a_full_disk_ends_no_training_and_the_old_checkpoint_stays(folder):
     """The model is smaller than the state, which has no room."""
     (folder / "c.ck").write_bytes(b"as it was")
     given = ["--train", "--dataset", "two.csv", "--layers", "2,400,1", "--epochs", 3]
-    process = start(*given, "--model", "m.bin", "--checkpoint", "c.ck", preexec_fn=lambda: most_bytes(9000))
+    process = start(*given, "--model", "m.bin", "--checkpoint", "c.ck", **most_bytes(9000))
     code, err = wait_for(process)
     assert code == 73
     *_, warning, last = (line for line in err.splitlines() if line.startswith("nn: "))
@@ -142,7 +139,7 @@ def test_a_full_disk_ends_no_training_and_the_old_checkpoint_stays(folder):
 
 def test_a_state_that_cannot_be_written_leaves_the_network_beside_the_model(folder):
     given = ["--train", "--dataset", "two.csv", "--layers", "2,4000,1", "--epochs", 1000000]
-    process = start(*given, "--model", "m.bin", "--checkpoint", "c.ck", preexec_fn=lambda: most_bytes(150000))
+    process = start(*given, "--model", "m.bin", "--checkpoint", "c.ck", **most_bytes(150000))
     read_until(process, "cannot write")
     process.send_signal(signal.SIGTERM)
     code, err = wait_for(process)
@@ -153,8 +150,7 @@ def test_a_state_that_cannot_be_written_leaves_the_network_beside_the_model(fold
 
 def test_a_thread_that_cannot_start_ends_no_training(folder, monkeypatch):
     class Refusing(ThreadPoolExecutor):
-        def _adjust_thread_count(self):
-            raise RuntimeError("can't start new thread")
+        _adjust_thread_count = mock.Mock(side_effect=RuntimeError("can't start new thread"))
 
     monkeypatch.setattr(checkpoints, "ThreadPoolExecutor", Refusing)
     nn.train(nn.Network("2,4,1", task="binary"), nn.load("two.csv"), epochs=2, checkpoint="c.ck")

@@ -64,9 +64,8 @@ def test_parts_of_dates_of_seven_centuries_in_every_format(folder):
 
 
 def test_yes_and_no_in_every_way_that_a_model_reads(folder):
-    (folder / "old.csv").write_text(
-        "\n".join(["t,x,y", *(f"{['yes', 'no'][k * k % 3 % 2]},{k % 7},{k % 11 / 3}" for k in range(90))])
-    )
+    rows = [f"{['yes', 'no'][k * k % 3 % 2]},{k % 7},{k % 11 / 3}" for k in range(90)]
+    (folder / "old.csv").write_text("\n".join(["t,x,y", *rows]))
     words = "yes", "nO", "T", "1", "0", "1.0", "0.0", "?", "2"
     (folder / "new.csv").write_text("\n".join(["t,x,y", *(f"{word},3,1" for word in words)]))
     trained(folder, folder / "old.csv")
@@ -154,12 +153,14 @@ def test_predictions_that_are_clipped(folder):
 
 
 @pytest.mark.parametrize("suffix", ["onnx", "c"])
-def test_the_same_model_gives_the_same_bytes(suffix, folder):
+def test_the_same_model_gives_the_same_bytes_and_codes_that_no_encoding_explains_are_refused(suffix, folder):
     net, path = network("7,5:tanh,3", dtype="float32"), folder / f"m.{suffix}"
     nn.export(net, path)
     before = path.read_bytes()
     nn.export(net, path)
     assert path.read_bytes() == before
+    with pytest.raises(nn.UsageError, match="first layer, embedding"):
+        nn.export(network("mixed,5", dtype="float32"), path)
 
 
 @pytest.mark.parametrize("output, code, told", [
@@ -176,12 +177,6 @@ def test_what_cannot_be_exported_is_told(output, code, told, folder):
     result = run("--export", "--model", folder / "m.bin", "-o", folder / output)
     assert (result.code, told in result.err) == (code, True), result.err
     assert output == "link.c" or not (folder / output).exists()
-
-
-@pytest.mark.parametrize("suffix", ["onnx", "c"])
-def test_codes_that_no_encoding_explains_are_refused(suffix, folder):
-    with pytest.raises(nn.UsageError, match="first layer, embedding"):
-        nn.export(network("mixed,5", dtype="float32"), folder / f"m.{suffix}")
 
 
 def test_model_and_output_are_needed(folder):

@@ -26,6 +26,7 @@ def test_help_lists_every_flag_and_every_name(monkeypatch):
         assert flag.long in text
     for name in {*nn_aux.ACTIVATIONS, *(name for flag in flags.FLAGS if flag.value for name in flag.value.names)}:
         assert re.search(rf"\b{name}\b", text), name
+    assert {*help.COMMON, *flags.SYNONYMS.values()} <= {flag.name for flag in flags.FLAGS}
 
 
 def test_help_tells_the_defaults_that_training_has(two, monkeypatch):
@@ -53,10 +54,6 @@ def test_help_of_a_mode_lists_all_of_its_flags_when_asked():
     listed = {flag.name for flag in flags.FLAGS if any(f"  {name} " in text for name in flag.names)}
     shorts = {flag.name for flag in flags.FLAGS if flag.short and f"{flag.short}, {flag.long}" in text}
     assert listed | shorts == flags.read_by("test") - {"test"}
-
-
-def test_help_shows_the_commonest_flags_of_each_mode():
-    assert {*help.COMMON, *flags.SYNONYMS.values()} <= {flag.name for flag in flags.FLAGS}
 
 
 def test_a_mode_has_its_function_and_its_words_are_flags():
@@ -132,12 +129,9 @@ def test_of_a_model_or_data_given_twice_the_last_one_counts_and_that_is_said(tra
     assert "last one counts" not in succeed("test", trained, "--threshold", ".1", "--threshold", ".2").err
 
 
-def test_help_does_without_numpy():
+def test_help_does_without_numpy_and_version_is_that_of_the_package():
     code = "import sys, nn.cli; nn.cli.main(['--help']); sys.exit('numpy' in sys.modules)"
     subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, env=environment())
-
-
-def test_version_is_that_of_the_package():
     assert succeed("--version").out == f"nn {nn.__version__}\n"
 
 
