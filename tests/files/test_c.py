@@ -89,13 +89,9 @@ def test_times_of_one_morning(folder):
 
 
 @pytest.mark.parametrize("name, target, flags", [
-    ("titanic", "survived", []),
-    ("adult-train", None, ["--networks", "2"]),
-    ("german", None, []),
-    ("penguins", "species", ["--validation", "0.2", "--calibrate", "temperature"]),
-    ("auto_imports", None, []),
-    ("abalone", None, ["--number_embedding", "pieces5"]),
-    ("diamonds", "price", []),
+    ("titanic", "survived", []), ("adult-train", None, ["--networks", "2"]), ("german", None, []),
+    ("penguins", "species", ["--validation", "0.2", "--calibrate", "temperature"]), ("auto_imports", None, []),
+    ("abalone", None, ["--number_embedding", "pieces5"]), ("diamonds", "price", []),
 ])  # fmt: skip
 def test_real_tables(name, target, flags, shared, folder):
     path = shared / "tables" / f"{name}.csv.gz"

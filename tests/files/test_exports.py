@@ -13,14 +13,12 @@ import nn
 TABLES = [
     ("two", []),
     ("two", ["--networks", "3", "--validation", "0.2", "--threshold", "f1", "--calibrate", "temperature"]),
-    ("two", ["--folds", "3", "--layers", "auto,9:gelu,1"]),
-    ("three", ["--validation", "0.2", "--calibrate", "temperature"]),
+    ("two", ["--folds", "3", "--layers", "auto,9:gelu,1"]), ("number", ["--networks", "2"]),
+    ("three", ["--validation", "0.2", "--calibrate", "temperature"]), ("number", ["--number_embedding", "waves6"]),
     ("three", ["--networks", "2", "--scaling", "normalization", "--drop", "place,when"]),
-    ("number", ["--networks", "2"]),
-    ("number", ["--number_embedding", "waves6"]),
     ("two", ["--networks", "2", "--number_embedding", "waves5:0.7", "--layers", "auto,5:silu,1"]),
     ("number", ["--number_embedding", "pieces4", "--missing", "red,none"]),
-]
+]  # fmt: skip
 
 
 def check_both(folder, new, **options) -> None:
@@ -163,23 +161,16 @@ def test_the_same_model_gives_the_same_bytes_and_codes_that_no_encoding_explains
         nn.export(network("mixed,5", dtype="float32"), path)
 
 
-@pytest.mark.parametrize("output, code, told", [
-    ("m.onnx", 2, "activation gelu: onnxruntime has no gelu in float64; add --dtype float32"),
-    ("m.pt", 2, "the suffix .pt, expected .onnx or .c"),
-    ("m", 2, "no suffix, expected .onnx or .c"),
-    ("absent/m.onnx", 73, "no folder"),
-    ("absent/m.c", 73, "no folder"),
-    ("link.c", 73, "a device"),
+@pytest.mark.parametrize("given, code, told", [
+    ("--model m.bin -o m.onnx", 2, "activation gelu: onnxruntime has no gelu in float64; add --dtype float32"),
+    ("--model m.bin -o m.pt", 2, "the suffix .pt, expected .onnx or .c"),
+    ("--model m.bin -o m", 2, "no suffix, expected .onnx or .c"), ("--model m.bin -o absent/m.onnx", 73, "no folder"),
+    ("--model m.bin -o absent/m.c", 73, "no folder"), ("--model m.bin -o link.c", 73, "a device"),
+    ("--model m.bin", 2, "--export needs --output PATH"), ("-o m.onnx", 2, "--export needs --model PATH"),
 ])  # fmt: skip
-def test_what_cannot_be_exported_is_told(output, code, told, folder):
+def test_what_cannot_be_exported_is_told(given, code, told, folder):
     network("4,3:gelu,2", dtype="float64").export(folder / "m.bin")
     (folder / "link.c").symlink_to("/dev/null")
-    result = run("--export", "--model", folder / "m.bin", "-o", folder / output)
+    result = run("--export", *given.split())
     assert (result.code, told in result.err) == (code, True), result.err
-    assert output == "link.c" or not (folder / output).exists()
-
-
-def test_model_and_output_are_needed(folder):
-    for given, told in ((["--model", "m.bin"], "--output"), (["-o", "m.onnx"], "--model")):
-        result = run("--export", *given)
-        assert result.code == 2 and f"--export needs {told} PATH" in result.err
+    assert sorted(path.name for path in folder.iterdir()) == ["link.c", "m.bin"]

@@ -137,23 +137,16 @@ def test_every_cut_every_appended_byte_and_white_space_in_the_header_is_refused(
 
 
 @pytest.mark.parametrize("content, words", [
-    (b"", "empty"),
-    (b"1,2,3\n4,5,6\n" * 10, "not a model file"),
-    (b"\x80\x04\x95cos\nsystem\n(S'true'\ntR.", "not a model file"),
-    (b"\xff" * 8 + b"{}", "header"),
-    (struct.pack("<Q", 2**63) + b"{}", "header"),
-    (struct.pack("<Q", 3) + b"{}", "header"),
-    (container(b"{}"), "metadata"),
-    (container(b'{"__metadata__":{"nn":7}}'), "metadata"),
-    (container(b'{"__metadata__":{"nn":"[]"}}'), "metadata"),
-    (container(b'{"__metadata__":{"nn":"{}"}}'), "missing"),
+    (b"", "empty"), (b"1,2,3\n4,5,6\n" * 10, "not a model file"), (container(b'{"a":1 "b"}'), "JSON"),
+    (b"\x80\x04\x95cos\nsystem\n(S'true'\ntR.", "not a model file"), (b"\xff" * 8 + b"{}", "header"),
+    (struct.pack("<Q", 2**63) + b"{}", "header"), (struct.pack("<Q", 3) + b"{}", "header"),
+    (container(b"{}"), "metadata"), (container(b'{"__metadata__":{"nn":7}}'), "metadata"),
+    (container(b'{"__metadata__":{"nn":"[]"}}'), "metadata"), (container(b'{"__metadata__":{"nn":"{}"}}'), "missing"),
     (container(b'{"__metadata__":{"nn":"{\\"format\\":1,\\"format\\":1}"}}'), "twice"),
     (container(b'{"__metadata__":{"nn":"{\\"threshold\\":NaN}"}}'), "NaN"),
     (container(b'{"__metadata__":{"nn":"{\\"threshold\\":1e999}"}}'), "1e999"),
     (container(b'{"__metadata__":{"nn":"{\\"seed\\":' + b"9" * 5000 + b'}"}}'), "digits"),
-    (container(b'{"__metadata__":{"nn":"\xff\xfe"}}'), "utf-8"),
-    (container(b'{"a":' * 100000 + b"}" * 100000), "JSON"),
-    (container(b'{"a":1 "b"}'), "JSON"),
+    (container(b'{"__metadata__":{"nn":"\xff\xfe"}}'), "utf-8"), (container(b'{"a":' * 100000 + b"}" * 100000), "JSON"),
 ], ids=lambda value: value[:20].hex() if isinstance(value, bytes) else None)  # fmt: skip
 def test_a_foreign_or_hostile_file_is_refused_with_one_line(tmp_path, content, words):
     assert words in refused(tmp_path / "x.bin", content)

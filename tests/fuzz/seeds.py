@@ -147,9 +147,6 @@ def sqlite() -> list[bytes]:
     return [written(lambda path, known=known: write(path, *known)) for known in (table, keyless, view)]
 
 
-# -- models and checkpoints ----------------------------------------------------------------------------------
-
-
 def _mixed_network(**settings) -> tuple[nn.Network, nn.Dataset]:
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "mixed.csv"
@@ -212,9 +209,6 @@ def checkpoint() -> list[bytes]:
 
 def checkpoint_facts() -> list[bytes]:
     return [unsigned(seed, "nn-checkpoint") for seed in checkpoint()]
-
-
-# -- texts ---------------------------------------------------------------------------------------------------
 
 
 TEXTS = {  # target -> its seeds

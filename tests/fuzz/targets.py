@@ -73,8 +73,6 @@ class Target:
     cost: int = 1
 
 
-# -- data ----------------------------------------------------------------------------------------------------
-
 _CHOICES = (
     {"categories": "0", "missing": "?,NA"}, {"header": "yes", "weight": "0", "task": "regression"},
     {"header": "no", "target": "0,-1", "dtype": "float64"}, {"drop": "0", "id": "1", "separator": " "},
@@ -120,9 +118,6 @@ def _read_images(path: Path) -> None:
         (folder / name).mkdir(parents=True, exist_ok=True)
         (folder / name / "1.png").write_bytes(path.read_bytes())
     nn.load(folder)
-
-
-# -- models and checkpoints ----------------------------------------------------------------------------------
 
 
 def _read_model(path: Path) -> None:
@@ -222,9 +217,6 @@ def _train_on_kept(path: Path) -> None:
 def _kept_seeds() -> list[bytes]:
     data = _kept()[1]
     return [b"\x10" + data, b"\x11" + data[:100], b"\x18" + b"\xff" * len(data)]
-
-
-# -- texts ---------------------------------------------------------------------------------------------------
 
 
 def _guess(path: Path) -> None:

@@ -1,5 +1,5 @@
-/* Predicts rows that tests write: of each input a field that ends in a zero byte, w and a word or d and a number. Writes
- * what nn_predict_double returns, the class and the outputs of each row, each ended by a zero byte. */
+/* Predicts rows that tests write: of each input a field that ends in a zero byte, w and a word or d and a number.
+ * Writes what nn_predict_double returns, the class and the outputs of each row, each ended by a zero byte. */
 #include "m.c"
 
 #include <stdio.h>

@@ -24,7 +24,7 @@ class Case:
 
     command: str
     whole: tuple[str, ...] = ()  # replaced whole, the same bytes each time
-    timed: tuple[str, ...] = ()  # replaced whole, but they hold times
+    timed: tuple[str, ...] = ()  # replaced whole, but they hold times or a state
     lines: tuple[str, ...] = ()
     beside: tuple[str, ...] = ()  # beginnings of new files that hold what was written until the fault
     is_long: bool = False

@@ -39,17 +39,13 @@ def test_the_command_line_wins(folder):
 
 
 @pytest.mark.parametrize(("text", "told"), [
-    ('{"epohcs": 3}', ["flags", "epohcs", "did you mean epochs?"]),
-    ("bach_number = 3", ["bach_number", "did you mean batch_number?"]),
-    ('{"epochs": 0}', ["epochs 0", "whole number from 1"]),
-    ('{"epochs": 2.5}', ["epochs 2.5", "whole number"]),
-    ('{"epochs": "many"}', ["epochs many"]),
-    ('{"quiet": 1}', ["quiet", "expected true or false"]),
+    ('{"epohcs": 3}', ["flags", "epohcs", "did you mean epochs?"]), ('{"epochs": "many"}', ["epochs many"]),
+    ('{"epochs": 0}', ["epochs 0", "whole number from 1"]), ('{"epochs": 2.5}', ["epochs 2.5", "whole number"]),
+    ("bach_number = 3", ["bach_number", "did you mean batch_number?"]), ('{"config": "a"}', ["no such flag config"]),
+    ('{"quiet": 1}', ["quiet", "expected true or false"]), ('{"optimizer": true}', ["optimizer", "found true"]),
     ('{"optimizer": {"name": "adam"}}', ["optimizer", "expected adam or sgd"]),
-    ('{"optimizer": true}', ["optimizer", "found true"]),
-    ('{"epochs": 3, "epochs": 4}', ["epochs", "twice"]),
     ('{"batch_number": 3, "batch-number": 4}', ["batch_number", "twice"]),
-    ('{"config": "other.json"}', ["no such flag config"]),
+    ('{"epochs": 3, "epochs": 4}', ["epochs", "twice"]),
 ])  # fmt: skip
 def test_wrong_flags_in_a_file_are_wrong_use(folder, text, told):
     result = train(folder, text)
@@ -58,10 +54,8 @@ def test_wrong_flags_in_a_file_are_wrong_use(folder, text, told):
 
 
 @pytest.mark.parametrize(("text", "told"), [
-    ('{"epochs": 3,\n "layers": }', ["flags, row 2, column 12"]),
-    ("epochs = \n", ["flags", "line 1"]),
-    ("[1, 2]", ["flags", "expected JSON or TOML"]),
-    ('{"epochs": ' + "[" * 100_000, ["flags"]),
+    ('{"epochs": 3,\n "layers": }', ["flags, row 2, column 12"]), ("epochs = \n", ["flags", "line 1"]),
+    ("[1, 2]", ["flags", "expected JSON or TOML"]), ('{"epochs": ' + "[" * 100_000, ["flags"]),
 ])  # fmt: skip
 def test_a_file_that_is_neither_json_nor_toml_is_bad_data(folder, text, told):
     result = train(folder, text)

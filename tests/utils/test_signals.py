@@ -18,6 +18,7 @@ from importlib import import_module
 from pathlib import Path
 
 import pytest
+from support.campaign import OLD, TRAIN, Case
 from support.command_line import ONE, environment, run, succeed, write_two_classes
 from support.effort import EFFORT
 
@@ -28,9 +29,7 @@ import nn.utils
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="the signals are those of POSIX")
 
 SIGNALS = [signal.SIGINT, signal.SIGTERM, signal.SIGHUP]
-OLD = b"as it was\n"
 SECONDS = 20  # after the signal, on a machine that does much else; alone it is a fraction of one
-TRAIN = "--train --dataset two.csv --model m.bin"
 
 # Python's own start is not nn's: a closed pipe tells when nn has begun
 LAUNCH = """
@@ -42,20 +41,10 @@ runpy.run_module("nn", run_name="__main__", alter_sys=True)
 """
 
 
-@dataclass(frozen=True)
-class Case:
-    """A command, and the files that it replaces whole or adds lines to."""
-
-    command: str
-    whole: tuple[str, ...] = ()
-    lines: tuple[str, ...] = ()
-    saves: bool = False  # its state, in c.ck
-
-
 CASES = {
     "train": Case(f"{TRAIN} --layers 2,8,1 --epochs 100", whole=("m.bin",)),
     "train --checkpoint": Case(f"{TRAIN} --layers 2,8,1 --epochs 100 --checkpoint c.ck --history h.csv",
-                               whole=("m.bin",), lines=("h.csv",), saves=True),
+                               whole=("m.bin",), timed=("c.ck",), lines=("h.csv",)),
     "train --networks": Case(f"{TRAIN} --networks 3 --epochs 60", whole=("m.bin",)),
     "train --folds": Case(f"{TRAIN} --folds 3 --epochs 60 -o p.csv", whole=("m.bin", "p.csv")),
     "train --effort": Case(f"{TRAIN} --effort quick", whole=("m.bin",)),
@@ -98,7 +87,7 @@ def ended(case: Case, prepared: Path, signum: int | None = None, after: float = 
     shutil.rmtree(folder, ignore_errors=True)
     shutil.copytree(prepared, folder)
     for name in case.whole:
-        (folder / name).write_bytes(OLD)
+        (folder / name).write_text(OLD)
     reading, writing = os.pipe()
     command = [sys.executable, "-c", LAUNCH, str(writing), *case.command.split(), "--quiet"]
     options = {"cwd": folder, "env": environment(), "pass_fds": [writing], "start_new_session": True, "text": True}
@@ -125,22 +114,21 @@ def wrong(case: Case, peace: Ended, hit: Ended, signum: int) -> list[str]:
     """Return what breaks a promise."""
     trains = case.command.startswith("--train")
     told = 128 + (signal.SIGTERM if trains and signum == signal.SIGHUP else signum)
-    told = 75 if case.saves and signum != signal.SIGINT else told
+    told = 75 if "c.ck" in case.timed and signum != signal.SIGINT else told
     line = rf"nn: stopped by {signal.Signals(signum).name}(: .+)?\n"
     lines = {0: "", -signum: "", 128 + signum: line, told: line}  # -signum: before nn hears signals or when all is done
     found = []
     if not re.fullmatch(lines.get(hit.code, "no such code"), hit.err):
         found.append(f"exit code {hit.code}, not the line that tells of the signal, or a line without need")
     for name, data in hit.files.items():
-        old = OLD if name in case.whole else peace.files.get(name)
         if name in case.whole:
-            right = data in ((OLD, peace.files[name]) if hit.code else (peace.files[name],))
+            right = data == peace.files[name] or hit.code and data == OLD.encode()
         elif name in case.lines:
             right = data == b"" or data.endswith(b"\n") and data.count(b"\n") <= peace.files[name].count(b"\n")
         elif trains and name in ("m.bin.part", "c.ck"):
-            right = bool(hit.code) or name in peace.files
+            right = hit.code or name in peace.files
         else:
-            right = data == old
+            right = data == peace.files.get(name)
         if not right:
             found.append(f"{name} is left over or half written")
     found += [f"{name} is gone" for name in peace.files.keys() - hit.files.keys() - {*case.lines, "c.ck"}]
