@@ -94,9 +94,7 @@ def compare(case, nn: Side, peers: list[Side], seconds: float | None, rounds: in
     }
     own = sides.pop(nn.name)
     return {
-        "case": case.name,
-        "per": case.per,
-        "dtype": case.dtype,
+        **{"case": case.name, "per": case.per, "dtype": case.dtype},
         **{name: own[name] for name in ("us", "best_us", "error")},
         "gflops": case.operations / own["us"] / 1e3,
         **{name: started[nn].get(name) for name in ("threads", "bytes", "needed_bytes")},

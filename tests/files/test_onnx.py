@@ -35,17 +35,15 @@ def test_networks_of_every_layer_kind(dtype, spec, folder):
 def test_plain_numbers_with_waves(folder):
     x = np.random.default_rng(3).normal(size=(300, 3))
     data = np.column_stack([x, (np.sin(9 * x[:, 0]) > x[:, 1]).astype(int)])
-    np.savetxt(folder / "a.csv", data, fmt="%g", delimiter=",", header="a,b,label,y", comments="")
-    succeed(*ONE, "--dataset", folder / "a.csv", "--model", folder / "m.bin", "--epochs", 4, "-q",
-            "--number_embedding", "waves6")  # fmt: skip
+    np.savetxt("a.csv", data, fmt="%g", delimiter=",", header="a,b,label,y", comments="")
+    succeed(*ONE, "--dataset", "a.csv", "--model", "m.bin", "--epochs", 4, "-q", "--number_embedding", "waves6")
     check_table(folder, folder / "a.csv")
 
 
 def test_decimals_are_found_however_they_are_written(folder):
     rows = [f"{k % 3 + 0.5:.2f},{k % 5},{k % 3 == 1}" for k in range(90)]
     (folder / "old.csv").write_text("\n".join(["size,x,goal", *rows]))
-    succeed(*ONE, "--dataset", folder / "old.csv", "--model", folder / "m.bin", "--epochs", 3, "-q",
-            "--categories", "size")  # fmt: skip
+    succeed(*ONE, "--dataset", "old.csv", "--model", "m.bin", "--epochs", 3, "-q", "--categories", "size")
     (folder / "new.csv").write_text("\n".join(["size,x,goal", *(row.replace("0,", ",", 1) for row in rows)]))
     check_table(folder, folder / "new.csv")
 

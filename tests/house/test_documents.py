@@ -41,9 +41,6 @@ def name(path: Path) -> str:
     return str(path.relative_to(REPOSITORY))
 
 
-# ---------------------------------------------------------------- blocks of code
-
-
 class Block(NamedTuple):
     """A fenced block of a document."""
 

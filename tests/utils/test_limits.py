@@ -31,36 +31,31 @@ def limited(megabytes: int) -> dict:
     return {"preexec_fn": lambda: resource.setrlimit(resource.RLIMIT_AS, (megabytes << 20,) * 2)}
 
 
-def end_with_limit(megabytes, *arguments):
-    """Run the command with so many addresses; it ends well, or with one line of its own."""
-    process = start(*arguments, **limited(megabytes))
+MEGABYTES = {  # what runs -> limits under which it is tried; every other one only in tests/long.sh
+    "train": [16, 60, 80, 100, 110, 120, 140, 160, 190, 240],
+    "parquet": [180, 220, 270, 300, 330, 420, 500],
+    "feather": [180, 220, 270, 300, 330, 420, 500],
+    "pictures": [140, 155, 162, 166, 172, 178, 184, 190, 194, 197, 200, 205],
+}
+LIMITS = [pytest.param(what, limit, marks=[pytest.mark.long] if k % 2 else [])
+          for what, limits in MEGABYTES.items() for k, limit in enumerate(limits)]  # fmt: skip
+
+
+@pytest.mark.parametrize("what, megabytes", LIMITS)
+def test_a_small_limit_on_memory_is_one_line_where_pyarrow_reads_and_pictures_are_drawn_too(trained, what, megabytes):
+    """The command ends well, or with one line of its own."""
+    if what == "pictures":
+        command = ["--plot", "m.bin", "-o", "pictures"]
+    elif what == "train":
+        command = [*TRAIN, "--epochs", 2, "--threads", 2]
+    else:
+        getattr(pytest.importorskip("pandas").read_csv("two.csv"), f"to_{what}")("two.table")
+        command = [*ONE, "--dataset", "two.table", "--model", "m.bin", "--epochs", 2]
+    process = start(*command, "--quiet", **limited(megabytes))
     _, err = process.communicate(timeout=60)
     assert process.returncode in (0, 1) and len(err.splitlines()) == process.returncode, err
     assert all(line.startswith("nn: ") for line in err.splitlines()), err
     assert not any(word in err for word in NOT_OURS), err
-
-
-def every_other(limits) -> list:
-    """Every other limit, and for tests/long.sh the others."""
-    return [pytest.param(limit, marks=pytest.mark.long) if k % 2 else limit for k, limit in enumerate(limits)]
-
-
-@pytest.mark.parametrize("megabytes", every_other([16, 60, 80, 100, 110, 120, 140, 160, 190, 240]))
-def test_a_small_limit_on_memory_is_one_line(two, megabytes):
-    end_with_limit(megabytes, *TRAIN, "--epochs", 2, "--threads", 2, "--quiet")
-
-
-@pytest.mark.parametrize("megabytes", every_other([180, 220, 270, 300, 330, 420, 500]))
-@pytest.mark.parametrize("format", ["parquet", "feather"])
-def test_a_small_limit_on_memory_is_one_line_where_pyarrow_reads(two, format, megabytes):
-    table = pytest.importorskip("pandas").read_csv("two.csv")
-    getattr(table, f"to_{format}")("two.table")
-    end_with_limit(megabytes, *ONE, "--dataset", "two.table", "--model", "m.bin", "--epochs", 2, "--quiet")
-
-
-@pytest.mark.parametrize("megabytes", every_other([140, 155, 162, 166, 172, 178, 184, 190, 194, 197, 200, 205]))
-def test_a_small_limit_on_memory_is_one_line_where_pictures_are_drawn(trained, megabytes):
-    end_with_limit(megabytes, "--plot", "m.bin", "-o", "pictures", "--quiet")
 
 
 @pytest.mark.parametrize("error", [

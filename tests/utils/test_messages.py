@@ -25,8 +25,7 @@ def in_python(monkeypatch):
     ("--holdout -1: expected", "holdout=-1: expected"),
     ("--target alfa: no such column", "target alfa: no such column"),
     ('needs onnx: pip install --force-reinstall "nnbit[onnx]"', None),
-    ("continue with nn --train", None),
-    ("a--b", None),
+    ("continue with nn --train", None), ("a--b", None),
 ])  # fmt: skip
 def test_a_program_reads_of_parameters(told, read, in_python):
     assert str(nn.NnError(told)) == (read or told)
