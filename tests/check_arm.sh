@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Builds the wheel for AArch64 with Debian's cross compiler, every warning an error, and runs the tests of the C core on
-# it under qemu-user. Python is Debian's for arm64, unpacked to a temporary folder: this needs no root and changes nothing
-# of the system. Needs: apt install qemu-user gcc-aarch64-linux-gnu; what is missing is skipped, and said.
+# it under qemu-user. Python is Debian's for arm64, unpacked to a temporary folder: this needs no root and leaves the
+# system as it is. Needs: apt install qemu-user gcc-aarch64-linux-gnu; what is missing is skipped, and said.
 #
 # Most tests of any number of threads are left out: how a sum is divided is the same code on every processor, emulated
 # threads keep this processor's order of memory, and they take longest. Metrics are NumPy's. Arguments go to pytest in
@@ -76,7 +76,6 @@ echo "== training and testing by the wheel"
 
 echo "== the tests of the C core"
 [ $# -gt 0 ] || set -- -k "not cuda and not cudnn and (not any_thread_count or product_is_right)" \
-    tests/backends/test_reference.py tests/backends/test_promises.py tests/nn/test_layers.py tests/nn/test_gradients.py tests/nn/test_activations.py \
-    tests/nn/test_embedding.py tests/train/test_weights.py tests/backends/test_pack.py tests/core/test_intervals.py \
-    tests/data/test_csv.py tests/data/test_csv_fields.py tests/data/test_csv_head.py
+    tests/backends/test_{reference,promises,pack}.py tests/nn/test_{layers,gradients,activations,embedding}.py \
+    tests/train/test_weights.py tests/core/test_intervals.py tests/data/test_{csv,csv_fields,csv_head}.py
 "$python" -m pytest -q -p no:cacheprovider -n 2 --dist worksteal --timeout 3000 -m "not timing and not long" "$@"

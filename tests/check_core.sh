@@ -11,7 +11,8 @@ export NN_SHARED="${NN_SHARED:-$(dirname "$PWD")/shared}"
 
 chosen="(not lesser or not avx512 and products) and not ("
 # what takes no way through the core that others of these tests do not take
-chosen+="three_epochs or contributions_are_written or in_a_terminal or no_background or command_says or stored_outputs and norm)"
+chosen+="three_epochs or contributions_are_written or in_a_terminal or no_background or command_says"
+chosen+=" or stored_outputs and norm)"
 [ "${1:-}" != --all ] || chosen=
 
 build=$(mktemp -d)
@@ -26,9 +27,7 @@ sanitized=(env LD_PRELOAD="$("$compiler" -print-file-name=libasan.so) $("$compil
     ASAN_OPTIONS=detect_leaks=0:quarantine_size_mb=16 UBSAN_OPTIONS=print_stacktrace=1)
 PYTHONPATH="$build/tests" "${sanitized[@]}" python -m fuzz --seed 1 --runs 1500 --target csv --target csv-flags \
     --target csv-predict
-"${sanitized[@]}" \
-    python -m pytest -q -p no:cacheprovider -x -n 2 \
-    --dist worksteal -m "not timing and not long" -k "$chosen" \
-    tests/backends/test_reference.py tests/backends/test_promises.py tests/nn/test_layers.py tests/nn/test_gradients.py tests/nn/test_activations.py \
-    tests/nn/test_embedding.py tests/test/test_explain.py tests/backends/test_pack.py tests/core/test_intervals.py tests/data/test_ds.py \
-    tests/data/test_csv.py tests/data/test_csv_source.py tests/data/test_csv_fields.py tests/data/test_csv_head.py
+"${sanitized[@]}" python -m pytest -q -p no:cacheprovider -x -n 2 --dist worksteal -m "not timing and not long" \
+    -k "$chosen" tests/nn/test_{layers,gradients,activations,embedding}.py tests/test/test_explain.py \
+    tests/backends/test_{reference,promises,pack}.py tests/core/test_intervals.py \
+    tests/data/test_{ds,csv,csv_source,csv_fields,csv_head}.py

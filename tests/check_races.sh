@@ -1,12 +1,11 @@
 #!/usr/bin/env bash
-# Builds the C core with the thread sanitizer and runs the tests of the core and of reading in pieces against that build:
-# any race fails. In the place of libgomp stands tests/support/plain_threads.c, whose threads the sanitizer sees. First
+# Builds the C core with the thread sanitizer and runs the tests of the core and of reading in pieces against it: any
+# race fails. In the place of libgomp stands tests/support/plain_threads.c, whose threads the sanitizer sees. First
 # a race that was planted must be found, and the core's barrier must be enough to mend it. Arguments go to pytest.
-#
-# What is watched takes 10 to 100 times as long, so nothing is watched for nothing. One instruction set is tested: threads
-# meet in the same places in all of them. -O2: without it the sums of a product are in memory, and each step of each sum
-# is watched. The plain kernels (build/csrc/seq_*.c), which compute on one thread, are built as they always are. The
-# sanitizer starts no threads in processes that are forked: their tests are left out.
+# What is watched takes 10 to 100 times as long, so nothing is watched for nothing. One instruction set is tested:
+# threads meet in the same places in all of them. -O2: without it the sums of a product are in memory, and each step of
+# each sum is watched. The plain kernels (build/csrc/seq_*.c) compute on one thread and are built as they always are.
+# The sanitizer starts no threads in processes that are forked: their tests are left out.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 export NN_SHARED="${NN_SHARED:-$(dirname "$PWD")/shared}"
@@ -46,9 +45,8 @@ END
 chmod +x compile
 CC="$build/compile" NN_BUILD_ISA=${NN_BUILD_ISA:-avx2} \
     NN_CFLAGS="${flags[*]} -fsanitize=thread -Wno-maybe-uninitialized" python setup.py -q build_ext --inplace
-[ $# -gt 0 ] || set -- tests/backends/test_promises.py tests/nn/test_layers.py tests/nn/test_gradients.py tests/nn/test_activations.py \
-    tests/nn/test_embedding.py tests/train/test_weights.py tests/backends/test_pack.py tests/train/test_vary.py tests/core/test_intervals.py \
-    tests/backends/test_reference.py tests/data/test_csv_pieces.py tests/backends/test_threads.py
+[ $# -gt 0 ] || set -- tests/backends/test_{promises,pack,reference,threads}.py tests/train/test_{weights,vary}.py \
+    tests/nn/test_{layers,gradients,activations,embedding}.py tests/core/test_intervals.py tests/data/test_csv_pieces.py
 watched python -m pytest -q -n 2 --dist worksteal -p no:cacheprovider --timeout 3000 \
     -m "not timing and not long" -k "not lesser and not forked" "$@"
 ! found || { cat race.*; exit 1; }

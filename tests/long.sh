@@ -16,19 +16,15 @@ unset NN_TEST_EFFORT
 
 echo "== the tests of the C core under the sanitizers, with every instruction set that this processor has"
 bash tests/check_core.sh --all
-
 echo "== the tests of the C core under the thread sanitizer"
 bash tests/check_races.sh
-
 echo "== the tests of the C core on AArch64, emulated"
 bash tests/check_arm.sh
-
 echo "== the oldest versions of what nn needs"
 bash tests/check_oldest.sh
 
 echo "== ten minutes of fuzzing"
 python -m tests.fuzz --minutes 10
-
 echo "== the wheel"
 bash tests/wheel.sh
 

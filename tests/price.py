@@ -45,10 +45,9 @@ def lines_of(path: Path) -> int:
 def lines_by_folder(top: str) -> Counter:
     """Return the lines of each folder directly below a folder of the repository, and of its own files."""
     found = Counter()
-    for path in sorted((REPOSITORY / top).rglob("*")):
+    for path in (REPOSITORY / top).rglob("*"):
         if path.is_file() and "__pycache__" not in path.parts and path.suffix not in (".so", ".pyd"):
-            parts = path.relative_to(REPOSITORY).parts
-            found["/".join(parts[: min(2, len(parts) - 1)])] += lines_of(path)
+            found["/".join(path.relative_to(REPOSITORY).parts[:-1][:2])] += lines_of(path)
     return found
 
 
@@ -82,8 +81,7 @@ def record(reason: str) -> None:
     """Write today's price and what it buys at the top of the list in CHANGELOG.md."""
     path, (lines, flags, names, modules) = REPOSITORY / "CHANGELOG.md", price()
     told = f"- {lines:,} lines of source, {flags} flags, {names} public names, {modules} modules: {reason}"
-    entry = textwrap.fill(told, WIDTH, subsequent_indent="  ") + "\n"
-    text = path.read_text()
+    text, entry = path.read_text(), textwrap.fill(told, WIDTH, subsequent_indent="  ") + "\n"
     if HEADING not in text:
         text = text.replace("## Unreleased\n", f"## Unreleased\n{HEADING}\n", 1)
     path.write_text(text.replace(HEADING, HEADING + entry, 1))

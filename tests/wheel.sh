@@ -24,7 +24,7 @@ has() { command -v "$1" >/dev/null || { say "skipped: $1 is not installed: pip i
 
 say "the source distribution, and the wheel built out of it"
 mkdir "$work/source"
-tar cf - --exclude=./build --exclude=./dist --exclude=./.git --exclude='./.venv*' --exclude='*.so' --exclude='*.egg-info' \
+tar cf - --exclude=./{build,dist,.git} --exclude='./.venv*' --exclude='*.so' --exclude='*.egg-info' \
     --exclude=__pycache__ . | tar xf - -C "$work/source"
 builder=python
 cd "$work" # for Python takes a folder `build` here for the package
@@ -32,7 +32,7 @@ if ! python -c 'import build.__main__' 2>/dev/null; then
     python -m venv "$work/builder" && builder=$work/builder/bin/python
     "$builder" -m pip install -q --disable-pip-version-check build
 fi
-"$builder" -m build --outdir "$dist" "$work/source" >"$work/build.log" 2>&1 || { tail -n 30 "$work/build.log" && exit 1; }
+"$builder" -m build --outdir "$dist" "$work/source" >"$work/log" 2>&1 || { tail -n 30 "$work/log" && exit 1; }
 cd "$root"
 sdist=$(echo "$dist"/*.tar.gz) wheel=$(echo "$dist"/*.whl)
 ls -l "$dist"
@@ -58,8 +58,9 @@ try_wheel() {
     local python=$1 folder
     folder=$work/$(basename "$python")
     "$python" -m venv "$folder" && "$folder/bin/pip" install --quiet "$wheel"
-    (cd "$folder" && bin/python -c "import nn; nn.load" && bin/nn --train --dataset "$root/datasets/CC.csv" --model m.bin -q &&
-        bin/nn --test --model m.bin -q && bin/nn --export --model m.bin -o m.c -q && sha256sum m.bin m.c >>"$work/models")
+    (cd "$folder" && bin/python -c "import nn; nn.load" &&
+        bin/nn --train --dataset "$root/datasets/CC.csv" --model m.bin -q && bin/nn --test --model m.bin -q &&
+        bin/nn --export --model m.bin -o m.c -q && sha256sum m.bin m.c >>"$work/models")
 }
 tried=0
 for version in 10 11 12 13 14 15; do

@@ -54,19 +54,16 @@ def _report(result: dict) -> None:
     rows = []
     for r in result["results"]:
         own = [r["case"], r["per"], duration(r["us"]), f"{r['gflops']:.3g}", _error(r["error"])]
-        for number, (name, peer) in enumerate(r["peers"].items() or [("", None)]):
-            rows.append([*(own if number == 0 else [""] * len(own)), *_peer_fields(name, peer)])
+        peers = [_peer_fields(name, peer) for name, peer in r["peers"].items()] or [[""] * 5]
+        rows += [[*(own if peer is peers[0] else [""] * len(own)), *peer] for peer in peers]
     for name, means in result["geometric_means"].items():
         rows.append(["geometric mean", *[""] * 4, name, "", "", *(f"{mean:.3f}" for mean in means)])
     headers = ["case", "per", "nn", "GFLOP/s", "error", "peer", "time", "error", "ratio", "best"]
     table(headers, rows, title, left=2)
 
 
-def _peer_fields(name: str, peer: dict | None) -> list[str]:
-    if peer is None:
-        return [""] * 5
-    ratios = [f"{peer['ratio']:.3f}", f"{peer['best_ratio']:.3f}"]
-    return [name, duration(peer["us"]), _error(peer["error"]), *ratios]
+def _peer_fields(name: str, peer: dict) -> list[str]:
+    return [name, duration(peer["us"]), _error(peer["error"]), f"{peer['ratio']:.3f}", f"{peer['best_ratio']:.3f}"]
 
 
 def _error(value: float | None) -> str:

@@ -6,6 +6,7 @@ of what two sides took in the same round. `best` compares the fastest turns, whi
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import subprocess
@@ -27,7 +28,6 @@ CASES = {case.name: case for case in [*select(), *map(width_case, WIDTHS), *map(
 TURN_SECONDS = 0.1
 REST_SECONDS = 0.02  # for the spinning threads of the side before to fall asleep
 LEAST_ROUNDS, MOST_ROUNDS = 3, 15
-
 MEMORY_TARGET = 2.5  # bytes an engine may hold, times what a training step cannot do without
 
 
@@ -38,23 +38,16 @@ class Side:
         self, name: str, checkout: Path, threads: int, turn_seconds: float, backend: str, called: str | None = None
     ):
         self.name, self.checkout = called or name, checkout
-        self._process = subprocess.Popen(
-            [sys.executable, "-c", CODE, name, str(turn_seconds), str(threads), backend],
-            cwd=checkout,
-            env={**os.environ, "PYTHONPATH": str(checkout)},
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            text=True,
-        )
+        command = [sys.executable, "-c", CODE, name, str(turn_seconds), str(threads), backend]
+        options = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True, "cwd": checkout}
+        self._process = subprocess.Popen(command, env={**os.environ, "PYTHONPATH": str(checkout)}, **options)
         self.version = self.ask("version")
 
     def ask(self, question: str):
         """Return the answer to «version», «cases», «start NAME» or «turn»."""
-        try:
+        with contextlib.suppress(BrokenPipeError):  # the missing answer says so
             self._process.stdin.write(f"{question}\n")
             self._process.stdin.flush()
-        except BrokenPipeError:
-            pass  # the missing answer says so
         answer = self._process.stdout.readline()
         if not answer:
             raise UsageError(f"the process of {self.name} in {self.checkout} ended; its error is above")
@@ -86,7 +79,7 @@ def take_turns(sides: list[Side], rounds: int, seconds: float | None = None) -> 
 def compare(case, nn: Side, peers: list[Side], seconds: float | None, rounds: int = MOST_ROUNDS) -> dict:
     """Measure a case on all sides for about `seconds`, or all rounds; returns figures of `nn`, and of each peer with
     its ratio: how many times the time of nn it takes."""
-    started = {side: facts for side in (nn, *peers) if (facts := side.ask(f"start {case.name}")) is not None}
+    started = {side: side.ask(f"start {case.name}") for side in (nn, *peers)}
     taken = take_turns(list(started), rounds, seconds)
     ours = taken[nn.name]
     sides = {
@@ -101,9 +94,7 @@ def compare(case, nn: Side, peers: list[Side], seconds: float | None, rounds: in
     }
     own = sides.pop(nn.name)
     return {
-        "case": case.name,
-        "per": case.per,
-        "dtype": case.dtype,
+        **{"case": case.name, "per": case.per, "dtype": case.dtype},
         **{name: own[name] for name in ("us", "best_us", "error")},
         "gflops": case.operations / own["us"] / 1e3,
         **{name: started[nn].get(name) for name in ("threads", "bytes", "needed_bytes")},

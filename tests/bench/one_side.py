@@ -41,11 +41,8 @@ def library():
 
 
 def started(side, case):
-    """Return (what measures a case once, facts with the error of what is computed); (None, None) for no such case."""
-    found = side.start(case)
-    if found is None:
-        return None, None
-    once, result, facts = found
+    """Return (what measures a case once, facts with the error of what is computed)."""
+    once, result, facts = side.start(case)
     once()  # the first finds cold caches
     if SIDE != "build":
         from tests.bench.truth import error, truth

@@ -2,7 +2,7 @@
 
 A side is made once, in a process of its own: its libraries are imported there and nowhere else. It then makes
 one case after the other ready: `start(case)` returns a function that measures seconds of one batch, pass or
-product; what the side computes, for its error to be told; and facts. None where nothing is comparable.
+product; what the side computes, for its error to be told; and facts.
 
 Everybody starts from the same parameters and works on the same data. A training step is what a user of the
 library writes: rows in a new order every epoch, gathered into a batch, forward, loss, backward, update.
@@ -15,7 +15,9 @@ import time
 import numpy as np
 
 from nn import __version__
+from nn.core import extension
 from nn.data.records import network_bytes
+from nn.matrix import matmul
 from nn.nn_aux import OPTIMIZERS
 from nn.study.bench import Forward, Product, TrainStepCase, at_constant_rate, timed
 
@@ -30,17 +32,20 @@ def checked_rows(count: int) -> np.ndarray:
     return np.unique(np.linspace(0, count - 1, CHECKED).astype(int))
 
 
+def reads_images(layers) -> bool:
+    return layers[0].in_shape[1:] != (1, 1)
+
+
 def blocks(x, layers):
     """Return x in blocks if the activations of all rows would fill the memory."""
-    size = BLOCK if layers[0].in_shape[1:] != (1, 1) else len(x)
+    size = BLOCK if reads_images(layers) else len(x)
     return [x[at : at + size] for at in range(0, len(x), size)]
 
 
 def checked_batches(case: TrainStepCase):
     """x and y of the batches that gradients are compared on. Several, and not the largest: in some a relu's
     decision flips on a rounding (of 5 million about one). Of images only one, for the judge is slow there."""
-    images = case.model.network(case.dtype).layers[0].in_shape[1:] != (1, 1)
-    count = 1 if images else 3
+    count = 1 if reads_images(case.model.network(case.dtype).layers) else 3
     x, y = case.model.data(count * min(case.batch, LARGEST_CHECKED_BATCH), case.dtype)
     return [(x[i::count].copy(), y[i::count].copy()) for i in range(count)]
 
@@ -61,11 +66,6 @@ def epoch_timer(epoch, batches: int):
     return once
 
 
-def device_of(backend: str) -> str:
-    """Return where a library computes beside that backend of nn."""
-    return "cpu" if backend == "omp" else "cuda"
-
-
 def padding(layer) -> tuple[int, int, int, int]:
     """Zeros left, right, top and bottom of a convolution's image."""
     (height, width), (out_height, out_width) = layer.in_shape[1:], layer.out_shape[1:]
@@ -83,12 +83,8 @@ def needed_bytes(case: TrainStepCase) -> int:
 class Nn:
     """This project."""
 
-    name = "nn"
-
     def __init__(self, backend: str = "omp"):
         self.backend = backend
-        from nn.core import extension
-
         ffi, lib = extension("omp")
         self.version = f"{__version__} {ffi.string(lib.nn_isa()).decode()}"
 
@@ -96,20 +92,14 @@ class Nn:
         run = case.start(self.backend)
         facts = {"threads": run.threads}
         if isinstance(case, Product):
-            a, b = case.factors()
-            from nn.matrix import matmul
-
-            result = matmul(a, b)[checked_rows(case.m)]
-        elif isinstance(case, Forward):
+            return run.once, matmul(*case.factors())[checked_rows(case.m)], facts
+        if isinstance(case, Forward):
             x, _ = case.model.data(case.rows, case.dtype)
-            result = run.network.predict(x)[checked_rows(case.rows)]
-        elif case.networks > 1:  # its members' bits are those of one alone
-            result = self.gradients(case)
-        else:
+            return run.once, run.network.predict(x)[checked_rows(case.rows)], facts
+        if case.networks == 1:  # of several, its members' bits are those of one alone
             run.once()
             facts |= {"bytes": run.network.engine.bytes(), "needed_bytes": needed_bytes(case)}
-            result = self.gradients(case)
-        return run.once, result, facts
+        return run.once, self.gradients(case), facts
 
     def gradients(self, case: TrainStepCase):
         """Return the gradients of the checked batches, found from the steps of the timed loop."""
@@ -133,62 +123,65 @@ class Nn:
         return (before - net.engine.get("parameters")) / rate
 
 
-def torch_model(torch, layers, parameters, with_output: bool):
-    """Return a network as a Sequential with these parameters; without an output activation that the loss has."""
-    nn, modules = torch.nn, []
-    functions = {"relu": nn.ReLU, "sigmoid": nn.Sigmoid, "tanh": nn.Tanh, "softmax": lambda: nn.Softmax(dim=1)}
-    kinds = {
-        "dense": lambda layer: nn.Linear(layer.inputs, layer.outputs),
-        "maxpool": lambda layer: nn.MaxPool2d(layer.kernel, layer.stride),
-        "avgpool": lambda layer: nn.AvgPool2d(layer.kernel, layer.stride),
-        "dropout": lambda layer: nn.Dropout(layer.rate),
-        "flatten": lambda _: nn.Flatten(),
-    }
-    for layer in layers:
-        if layer.kind == "conv":
-            zeros = padding(layer)
-            pad = zeros[0] if len(set(zeros)) == 1 else 0
-            modules += [] if len(set(zeros)) == 1 else [nn.ZeroPad2d(zeros)]
-            modules.append(nn.Conv2d(layer.in_shape[0], layer.out_shape[0], layer.kernel, layer.stride, pad))
-        else:
-            modules.append(kinds[layer.kind](layer))
-        in_loss = layer is layers[-1] and layer.activation in ("sigmoid", "softmax") and not with_output
-        if layer.activation != "linear" and not in_loss:
-            modules.append(functions[layer.activation]())
-    model = nn.Sequential(*modules)
-    with torch.no_grad():
-        for own, ours in zip(model.parameters(), parameters, strict=True):
-            own.copy_(torch.from_numpy(ours))
-    return model
+class Library:
+    """A library beside nn. device: where it computes."""
 
-
-class Torch:
-    """PyTorch, eager."""
-
-    name = "torch"
-
-    def __init__(self, backend: str = "omp"):
-        import torch
-
-        self.torch, self.version, self.device = torch, torch.__version__, device_of(backend)
-        torch.backends.cudnn.allow_tf32 = False  # as everywhere else
+    def __init__(self, backend: str):
+        self.device = "cpu" if backend == "omp" else "cuda"
 
     def start(self, case):
-        if isinstance(case, Product):
-            a, b = map(self.torch.from_numpy, case.factors())
-            return timed(lambda: a @ b), (a @ b).numpy()[checked_rows(case.m)], {}
-        return self.start_forward(case) if isinstance(case, Forward) else self.start_training(case)
+        kinds = {Product: self.start_product, Forward: self.start_forward, TrainStepCase: self.start_training}
+        return (*kinds[type(case)](case), {})
+
+
+class Torch(Library):
+    """PyTorch, eager."""
+
+    def __init__(self, backend: str):
+        super().__init__(backend)
+        import torch
+
+        self.torch, self.version = torch, torch.__version__
+        torch.backends.cudnn.allow_tf32 = False  # as everywhere else
+
+    def start_product(self, case: Product):
+        a, b = map(self.torch.from_numpy, case.factors())
+        return timed(lambda: a @ b), (a @ b).numpy()[checked_rows(case.m)]
 
     def model(self, case, with_output: bool):
-        """Return the network in PyTorch (see torch_model), and our own."""
-        net = case.model.network(case.dtype)
-        model = torch_model(self.torch, net.layers, net.parameters().values(), with_output)
+        """Return the network as a Sequential with its parameters, without an output activation that the loss has unless
+        asked for, and our own."""
+        nn, net, modules = self.torch.nn, case.model.network(case.dtype), []
+        functions = {"relu": nn.ReLU, "sigmoid": nn.Sigmoid, "tanh": nn.Tanh, "softmax": lambda: nn.Softmax(dim=1)}
+        kinds = {
+            "dense": lambda layer: nn.Linear(layer.inputs, layer.outputs),
+            "maxpool": lambda layer: nn.MaxPool2d(layer.kernel, layer.stride),
+            "avgpool": lambda layer: nn.AvgPool2d(layer.kernel, layer.stride),
+            "dropout": lambda layer: nn.Dropout(layer.rate),
+            "flatten": lambda _: nn.Flatten(),
+        }
+        for layer in net.layers:
+            if layer.kind == "conv":
+                zeros = padding(layer)
+                pad = zeros[0] if len(set(zeros)) == 1 else 0
+                modules += [] if len(set(zeros)) == 1 else [nn.ZeroPad2d(zeros)]
+                modules.append(nn.Conv2d(layer.in_shape[0], layer.out_shape[0], layer.kernel, layer.stride, pad))
+            else:
+                modules.append(kinds[layer.kind](layer))
+            in_loss = layer is net.layers[-1] and layer.activation in ("sigmoid", "softmax") and not with_output
+            if layer.activation != "linear" and not in_loss:
+                modules.append(functions[layer.activation]())
+        model = nn.Sequential(*modules)
+        with self.torch.no_grad():
+            for own, ours in zip(model.parameters(), net.parameters().values(), strict=True):
+                own.copy_(self.torch.from_numpy(ours))
         return model.to(self.device, getattr(self.torch, case.dtype)), net
 
     def rows(self, x, net):
         """x (rows, inputs) as a tensor of the network's input shape."""
         shape = net.layers[0].in_shape
-        return self.torch.from_numpy(x.reshape(len(x), *(shape if shape[1:] != (1, 1) else shape[:1]))).to(self.device)
+        x = x.reshape(len(x), *(shape if reads_images(net.layers) else shape[:1]))
+        return self.torch.from_numpy(x).to(self.device)
 
     def targets(self, y):
         y = self.torch.from_numpy(y).to(self.device)
@@ -212,7 +205,6 @@ class Torch:
         x, y = self.rows(x, net), self.targets(y)
         optimizer = {"adam": torch.optim.Adam, "sgd": torch.optim.SGD}[case.optimizer]
         optimizer = optimizer(model.parameters(), lr=case.learning_rate)
-
         batches = min(case.batches, EAGER_BATCHES)
 
         def epoch():
@@ -223,7 +215,7 @@ class Torch:
             if self.device == "cuda":
                 torch.cuda.synchronize()
 
-        return epoch_timer(epoch, batches), np.stack(gradients), {}
+        return epoch_timer(epoch, batches), np.stack(gradients)
 
     def start_forward(self, case: Forward):
         model, net = self.model(case, with_output=True)
@@ -234,35 +226,40 @@ class Torch:
             with self.torch.inference_mode():
                 return [model(part).cpu() for part in parts]
 
-        return timed(call), self.torch.cat(call()).numpy()[checked_rows(case.rows)], {}
+        return timed(call), self.torch.cat(call()).numpy()[checked_rows(case.rows)]
 
 
-class Jax:
+class Jax(Library):
     """JAX: a whole epoch in one jitted scan, a forward pass in one jitted function."""
 
-    name = "jax"
-
-    def __init__(self, backend: str = "omp"):
+    def __init__(self, backend: str):
+        super().__init__(backend)
         import jax
 
-        jax.config.update("jax_platforms", device_of(backend))
+        jax.config.update("jax_platforms", self.device)
         jax.config.update("jax_enable_x64", True)  # for the cases in float64
         jax.config.update("jax_default_matmul_precision", "highest")  # no TF32
         self.jax, self.version = jax, jax.__version__
 
-    def start(self, case):
-        jax = self.jax
-        if isinstance(case, Product):
-            a, b = map(jax.numpy.asarray, case.factors())
-            product = jax.jit(jax.numpy.matmul)
-            return timed(lambda: product(a, b).block_until_ready()), product(a, b)[checked_rows(case.m)], {}
-        return self.start_forward(case) if isinstance(case, Forward) else self.start_training(case)
+    def start_product(self, case: Product):
+        a, b = map(self.jax.numpy.asarray, case.factors())
+        product = self.jax.jit(self.jax.numpy.matmul)
+        return timed(lambda: product(a, b).block_until_ready()), product(a, b)[checked_rows(case.m)]
+
+    def model(self, case):
+        """Return our network, and its parameters as arrays of JAX."""
+        net = case.model.network(case.dtype)
+        return net, [self.jax.numpy.asarray(value) for value in net.parameters().values()]
 
     def forward(self, layers, parameters, x, with_output: bool, key=None):
         """Outputs of rows x; without the output's activation if the loss has it. key: of dropout, or None."""
         jax, lax = self.jax, self.jax.lax
         jnp, at = jax.numpy, 0
-        x = x.reshape(len(x), *(layers[0].in_shape if layers[0].in_shape[1:] != (1, 1) else (-1,)))
+        functions = {
+            "linear": lambda z: z, "relu": jax.nn.relu, "sigmoid": jax.nn.sigmoid, "tanh": jnp.tanh,
+            "softmax": jax.nn.softmax,
+        }  # fmt: skip
+        x = x.reshape(len(x), *(layers[0].in_shape if reads_images(layers) else (-1,)))
         for layer in layers:
             if layer.weight_shape:
                 w, b = parameters[at : at + 2]
@@ -283,15 +280,8 @@ class Jax:
             elif layer.kind == "dropout" and key is not None:
                 key, now = jax.random.split(key)
                 x = jnp.where(jax.random.bernoulli(now, 1 - layer.rate, x.shape), x / (1 - layer.rate), 0)
-            if layer is layers[-1] and not with_output and layer.activation in ("sigmoid", "softmax"):
-                return x
-            x = {
-                "linear": lambda z: z,
-                "relu": jax.nn.relu,
-                "sigmoid": jax.nn.sigmoid,
-                "tanh": jnp.tanh,
-                "softmax": jax.nn.softmax,
-            }[layer.activation](x)
+            if layer is not layers[-1] or with_output or layer.activation not in ("sigmoid", "softmax"):
+                x = functions[layer.activation](x)
         return x
 
     def loss(self, net, parameters, x, y, key=None):
@@ -305,26 +295,19 @@ class Jax:
 
     def start_training(self, case: TrainStepCase):
         """Several networks are trained together, each on rows in an order of its own."""
-        jnp = self.jax.numpy
-        net = case.model.network(case.dtype)
-        parameters = [jnp.asarray(value) for value in net.parameters().values()]
-        gradient_of = self.gradient_of(net)
+        jnp, (net, parameters) = self.jax.numpy, self.model(case)
+        gradient_of = self.jax.grad(lambda parameters, *batch: self.loss(net, parameters, *batch))
         gradients = [
             np.concatenate([np.ravel(g) for g in gradient_of(parameters, *map(jnp.asarray, checked))])
             for checked in checked_batches(case)
         ]
-        run = self.epochs(case, net, parameters, *map(jnp.asarray, case.data()))
+        run = self.epochs(case, gradient_of, parameters, *map(jnp.asarray, case.data()))
         run()  # compiles
-        return epoch_timer(run, case.batches * case.networks), np.stack(gradients), {}
+        return epoch_timer(run, case.batches * case.networks), np.stack(gradients)
 
-    def gradient_of(self, net):
-        """A function from parameters, rows and targets to the loss's gradients."""
-        return self.jax.grad(lambda parameters, *batch: self.loss(net, parameters, *batch))
-
-    def epochs(self, case: TrainStepCase, net, parameters: list, x, y):
+    def epochs(self, case: TrainStepCase, gradient_of, parameters: list, x, y):
         """A function that trains one epoch, of all networks, and waits for its end."""
         jax, jnp, lax = self.jax, self.jax.numpy, self.jax.lax
-        gradient_of = self.gradient_of(net)
         rate = case.learning_rate
         beta1, beta2, epsilon = OPTIMIZERS["adam"].constants
 
@@ -368,17 +351,15 @@ class Jax:
         return run
 
     def start_forward(self, case: Forward):
-        jax, jnp = self.jax, self.jax.numpy
-        net = case.model.network(case.dtype)
-        parameters = [jnp.asarray(value) for value in net.parameters().values()]
+        jax, (net, parameters) = self.jax, self.model(case)
         forward = jax.jit(lambda parameters, x: self.forward(net.layers, parameters, x, with_output=True))
-        parts = blocks(jnp.asarray(case.model.data(case.rows, case.dtype)[0]), net.layers)
+        parts = blocks(jax.numpy.asarray(case.model.data(case.rows, case.dtype)[0]), net.layers)
 
         def call():
             return jax.block_until_ready([forward(parameters, part) for part in parts])
 
-        return timed(call), np.concatenate(call())[checked_rows(case.rows)], {}
+        return timed(call), np.concatenate(call())[checked_rows(case.rows)]
 
 
-SIDES = {side.name: side for side in (Nn, Torch, Jax)}
+SIDES = {"nn": Nn, "torch": Torch, "jax": Jax}
 PEERS = [name for name in SIDES if name != "nn"]

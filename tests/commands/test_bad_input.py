@@ -148,8 +148,9 @@ def test_numbers_out_of_their_range(folder, flag):
 @pytest.mark.parametrize("layers, words", [
     ("3,4,1", ["--layers 3,4,1", "two.csv", "3 columns", "expected 4"]), ("1,4,1", ["--layers 1,4,1"]),
     ("2", ["--layers"]), ("2,,1", ["--layers", "empty"]), ("2,0,1", ["--layers", "0"]), ("2,-4,1", ["--layers", "-4"]),
-    ("2,4.5,1", ["--layers", "4.5"]), ("2,4:swish,1", ["--layers", "swish"]), ("2,4:softmax,1", ["--layers", "softmax"]),
-    ("2,conv4,1", ["--layers", "conv4"]), ("1x5x5,conv4k9,1", ["--layers", "conv4k9", "1x5x5"]),
+    ("2,4.5,1", ["--layers", "4.5"]), ("2,4:swish,1", ["--layers", "swish"]),
+    ("2,4:softmax,1", ["--layers", "softmax"]), ("2,conv4,1", ["--layers", "conv4"]),
+    ("1x5x5,conv4k9,1", ["--layers", "conv4k9", "1x5x5"]),
     ("2,99999999999,1", ["--layers"]), ("2," + "1," * 10000 + "1", ["--layers: 10002 items"]),
 ])  # fmt: skip
 def test_layers_that_do_not_fit(folder, layers, words):

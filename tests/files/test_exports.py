@@ -6,21 +6,19 @@ from support.c_models import SINGLE, Library, check_program, trained
 from support.command_line import run, succeed
 from support.distances import relative_distance
 from support.networks import members_with_and_without_an_encoding, network
-from support.onnx_models import check_table, outputs
+from support.onnx_models import TOLERANCE, check_table, outputs
 
 import nn
 
 TABLES = [
     ("two", []),
     ("two", ["--networks", "3", "--validation", "0.2", "--threshold", "f1", "--calibrate", "temperature"]),
-    ("two", ["--folds", "3", "--layers", "auto,9:gelu,1"]),
-    ("three", ["--validation", "0.2", "--calibrate", "temperature"]),
+    ("two", ["--folds", "3", "--layers", "auto,9:gelu,1"]), ("number", ["--networks", "2"]),
+    ("three", ["--validation", "0.2", "--calibrate", "temperature"]), ("number", ["--number_embedding", "waves6"]),
     ("three", ["--networks", "2", "--scaling", "normalization", "--drop", "place,when"]),
-    ("number", ["--networks", "2"]),
-    ("number", ["--number_embedding", "waves6"]),
     ("two", ["--networks", "2", "--number_embedding", "waves5:0.7", "--layers", "auto,5:silu,1"]),
     ("number", ["--number_embedding", "pieces4", "--missing", "red,none"]),
-]
+]  # fmt: skip
 
 
 def check_both(folder, new, **options) -> None:
@@ -83,9 +81,8 @@ def test_means_of_the_targets_of_words(target, more, folder):
 
 
 def test_yes_and_no_in_every_way_that_a_model_reads(folder):
-    (folder / "old.csv").write_text(
-        "\n".join(["t,x,y", *(f"{['yes', 'no'][k * k % 3 % 2]},{k % 7},{k % 11 / 3}" for k in range(90))])
-    )
+    rows = [f"{['yes', 'no'][k * k % 3 % 2]},{k % 7},{k % 11 / 3}" for k in range(90)]
+    (folder / "old.csv").write_text("\n".join(["t,x,y", *rows]))
     words = "yes", "nO", "T", "1", "0", "1.0", "0.0", "?", "2"
     (folder / "new.csv").write_text("\n".join(["t,x,y", *(f"{word},3,1" for word in words)]))
     trained(folder, folder / "old.csv")
@@ -95,20 +92,33 @@ def test_yes_and_no_in_every_way_that_a_model_reads(folder):
 # ---------------------------------------------------------------- numbers and images, through Python
 
 
-def both(net, folder, rows, features=None, name="m") -> list[np.ndarray]:
+def both(net, folder, rows, features=None, name="m", double=False) -> list[np.ndarray]:
     """What the ONNX file and the C file of a network give for rows. features: as the ONNX file takes them."""
     nn.export(net, folder / f"{name}.onnx")
-    nn.export(net, folder / f"{name}.c")
-    features = features or {"features": np.asarray(rows, np.float64)}
-    found = outputs(folder / f"{name}.onnx", features)
+    found = outputs(folder / f"{name}.onnx", features or {"features": np.asarray(rows, np.float64)})
     of_onnx = found["values"] if "values" in found else found["probabilities"]
     of_onnx = of_onnx[:, 1:] if net.outputs == 1 and of_onnx.shape[1] == 2 else of_onnx
-    library = Library.of(net, folder / f"{name}.c")
-    of_c = library.predict(rows)
+    library = Library.of(net, folder, name=name)
+    of_c = library.predict(rows, double)
     if "label" in found:
         assert found["label"].tolist() == [library.label(row) for row in of_c]
         assert found["label"].tolist() == list(map(str, nn.Model(net).predict(rows)))
     return [of_onnx, of_c]
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("scaling", ["standardization", "normalization", "none"])
+def test_plain_numbers_with_a_time_among_them(dtype, scaling, folder):
+    rng = np.random.default_rng(3)
+    time = 1.7e9 + rng.integers(0, 9000, size=300) if scaling != "none" else rng.normal(size=300)
+    x = np.column_stack([rng.normal(size=(300, 3)), np.full(300, 7.0), time])
+    ds = nn.load(x, y=(x[:, 0] * 3 + x[:, 1] > 0.2).astype(int), dtype=dtype)
+    net = nn.Network.for_data(ds, dtype=dtype, backend="seq")
+    nn.train(net, ds, epochs=3, scaling=scaling)
+    wanted, (of_onnx, of_c) = net.predict(ds.x), both(net, folder, x, double=True)
+    assert relative_distance(of_onnx, wanted) < TOLERANCE[dtype]
+    assert of_c.tobytes() == wanted.tobytes() if dtype == "float64" else relative_distance(of_c, wanted) < SINGLE
+    assert relative_distance(Library.of(net, folder).predict(x), wanted) < 0.1  # a float holds two minutes
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
@@ -120,8 +130,7 @@ def test_images_are_bytes_and_classes_have_names(scaling, dtype, folder):
     net = nn.Network.for_data(ds, "auto,conv4:silu,maxpool2,3", dtype=dtype, backend="seq")
     nn.train(net, ds, epochs=2, scaling=scaling)
     if dtype == "float64":  # which onnxruntime does not have of conv
-        nn.export(net, folder / "m.c")
-        assert Library.of(net, folder / "m.c").predict(x).tobytes() == net.predict(x).tobytes()
+        assert Library.of(net, folder).predict(x).tobytes() == net.predict(x).tobytes()
         return
     of_onnx, of_c = both(net, folder, x, {"features": x if scaling == "pixel" else x.astype(np.float64)})
     assert relative_distance(of_onnx, net.predict(x)) < 1e-5 and relative_distance(of_c, net.predict(x)) < SINGLE
@@ -160,41 +169,27 @@ def test_predictions_that_are_clipped(folder):
     assert (wanted == wanted.max(axis=0)).sum() > 10  # at the bounds
 
 
-# ---------------------------------------------------------------- what is written, what is refused
-
-
 @pytest.mark.parametrize("suffix", ["onnx", "c"])
-def test_the_same_model_gives_the_same_bytes(suffix, folder):
+def test_the_same_model_gives_the_same_bytes_and_codes_that_no_encoding_explains_are_refused(suffix, folder):
     net, path = network("7,5:tanh,3", dtype="float32"), folder / f"m.{suffix}"
     nn.export(net, path)
     before = path.read_bytes()
     nn.export(net, path)
     assert path.read_bytes() == before
+    with pytest.raises(nn.UsageError, match="first layer, embedding"):
+        nn.export(network("mixed,5", dtype="float32"), path)
 
 
-@pytest.mark.parametrize("output, code, told", [
-    ("m.onnx", 2, "activation gelu: onnxruntime has no gelu in float64; add --dtype float32"),
-    ("m.pt", 2, "the suffix .pt, expected .onnx or .c"),
-    ("m", 2, "no suffix, expected .onnx or .c"),
-    ("absent/m.onnx", 73, "no folder"),
-    ("absent/m.c", 73, "no folder"),
-    ("link.c", 73, "a device"),
+@pytest.mark.parametrize("given, code, told", [
+    ("--model m.bin -o m.onnx", 2, "activation gelu: onnxruntime has no gelu in float64; add --dtype float32"),
+    ("--model m.bin -o m.pt", 2, "the suffix .pt, expected .onnx or .c"),
+    ("--model m.bin -o m", 2, "no suffix, expected .onnx or .c"), ("--model m.bin -o absent/m.onnx", 73, "no folder"),
+    ("--model m.bin -o absent/m.c", 73, "no folder"), ("--model m.bin -o link.c", 73, "a device"),
+    ("--model m.bin", 2, "--export needs --output PATH"), ("-o m.onnx", 2, "--export needs --model PATH"),
 ])  # fmt: skip
-def test_what_cannot_be_exported_is_told(output, code, told, folder):
+def test_what_cannot_be_exported_is_told(given, code, told, folder):
     network("4,3:gelu,2", dtype="float64").export(folder / "m.bin")
     (folder / "link.c").symlink_to("/dev/null")
-    result = run("--export", "--model", folder / "m.bin", "-o", folder / output)
+    result = run("--export", *given.split())
     assert (result.code, told in result.err) == (code, True), result.err
-    assert output == "link.c" or not (folder / output).exists()
-
-
-@pytest.mark.parametrize("suffix", ["onnx", "c"])
-def test_codes_that_no_encoding_explains_are_refused(suffix, folder):
-    with pytest.raises(nn.UsageError, match="first layer, embedding"):
-        nn.export(network("mixed,5", dtype="float32"), folder / f"m.{suffix}")
-
-
-def test_model_and_output_are_needed(folder):
-    for given, told in ((["--model", "m.bin"], "--output"), (["-o", "m.onnx"], "--model")):
-        result = run("--export", *given)
-        assert result.code == 2 and f"--export needs {told} PATH" in result.err
+    assert sorted(path.name for path in folder.iterdir()) == ["link.c", "m.bin"]

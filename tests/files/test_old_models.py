@@ -11,25 +11,18 @@ import nn
 
 FOLDER = Path(__file__).parents[1] / "version-0.1"
 MODELS = {  # model -> the data that it was trained on
-    "binary.bin": "binary.csv",
-    "classes.bin": "classes.csv",
-    "numbers.bin": "numbers.csv",
-    "images.bin": "images.npz",
-    "original.m": "binary.csv",
-}
-
-
-def table(lines) -> list[list[str]]:
-    return list(csv.reader(lines))
+    "binary.bin": "binary.csv", "classes.bin": "classes.csv", "numbers.bin": "numbers.csv",
+    "images.bin": "images.npz", "original.m": "binary.csv",
+}  # fmt: skip
 
 
 @pytest.mark.parametrize("backend", ["seq", "omp"])
 @pytest.mark.parametrize("model", MODELS)
 def test_predictions_are_those_of_then(model, backend):
     arguments = ("--model", FOLDER / model, "--dataset", FOLDER / MODELS[model], "--backend", backend)
-    found = table(succeed("--predict", *arguments).out.splitlines())
+    found = list(csv.reader(succeed("--predict", *arguments).out.splitlines()))
     with open(FOLDER / f"{Path(model).stem}.predicted.csv", newline="") as file:
-        expected = table(file)
+        expected = list(csv.reader(file))
     assert found[0] == expected[0]
     for one, other in zip(found[1 : len(expected)], expected[1:], strict=True):  # those of the first rows are kept
         for a, b in zip(one, other, strict=True):
@@ -41,11 +34,9 @@ def test_predictions_are_those_of_then(model, backend):
 
 @pytest.mark.parametrize("model", [model for model in MODELS if model.endswith(".bin")])
 def test_what_such_a_model_knows_is_written_again_byte_for_byte(model, tmp_path):
-    net = nn.Network.load(FOLDER / model)
-    net.export(tmp_path / model)
+    nn.Network.load(FOLDER / model).export(tmp_path / model)
     assert (tmp_path / model).read_bytes() == (FOLDER / model).read_bytes()
 
 
 def test_the_rows_that_were_held_out_are_found_beside_the_model():
-    figures = succeed("--test", "--model", FOLDER / "binary.bin", "--json").json
-    assert figures["rows"] == 11
+    assert succeed("--test", "--model", FOLDER / "binary.bin", "--json").json["rows"] == 11

@@ -7,26 +7,17 @@ import numpy as np
 import pytest
 from support.command_line import ONE, succeed
 from support.distances import relative_distance
-from support.networks import ALONE, STACKS, TABLES, fill, network, with_activation
+from support.networks import EVERY_ACTIVATION, EXPORTED, fill, network
 from support.onnx_models import TOLERANCE, check_table, outputs
 
 import nn
 from nn.files.export.onnx_file import FLOAT32_ONLY
-from nn.nn_aux import ACTIVATIONS
-
-SPECS = [spec for spec in [*ALONE, *STACKS] if spec.partition(",")[0] not in TABLES]
-EVERY_ACTIVATION = [spec for name in ACTIVATIONS for spec in with_activation(name)]
-
-
-# ---------------------------------------------------------------- every layer kind and activation
-
 
 OF_FLOAT64 = ["7,5", "33,17:tanh,4", *EVERY_ACTIVATION]
 
 
 @pytest.mark.parametrize(
-    "dtype, spec",
-    [*(("float32", spec) for spec in [*SPECS, *EVERY_ACTIVATION]), *(("float64", spec) for spec in OF_FLOAT64)],
+    "dtype, spec", [*(("float32", spec) for spec in EXPORTED), *(("float64", spec) for spec in OF_FLOAT64)]
 )
 def test_networks_of_every_layer_kind(dtype, spec, folder):
     net = network(spec, dtype=dtype)
@@ -41,45 +32,24 @@ def test_networks_of_every_layer_kind(dtype, spec, folder):
     assert relative_distance(out, net.predict(x)) < TOLERANCE[dtype]
 
 
-# ---------------------------------------------------------------- tables, against --predict
-
-
-@pytest.mark.parametrize("dtype", ["float32", "float64"])
-@pytest.mark.parametrize("scaling", ["standardization", "normalization", "none"])
-def test_plain_numbers_with_a_time_among_them(dtype, scaling, folder):
-    rng = np.random.default_rng(3)
-    x = np.column_stack([rng.normal(size=(300, 3)), 1.7e9 + rng.integers(0, 9000, size=300) * (scaling != "none")])
-    y = (x[:, 0] * 3 + x[:, 1] > 0.2).astype(int)
-    ds = nn.load(x, y=y, dtype=dtype)
-    net = nn.Network.for_data(ds, dtype=dtype)
-    nn.train(net, ds, epochs=3, scaling=scaling)
-    nn.export(net, folder / "m.onnx")
-    out = outputs(folder / "m.onnx", {"features": x})
-    assert relative_distance(out["probabilities"][:, 1], net.predict(ds.x)) < TOLERANCE[dtype]
-    assert out["label"].tolist() == ["01"[int(score >= 0.5)] for score in net.predict(ds.x)[:, 0]]
-
-
 def test_plain_numbers_with_waves(folder):
     x = np.random.default_rng(3).normal(size=(300, 3))
     data = np.column_stack([x, (np.sin(9 * x[:, 0]) > x[:, 1]).astype(int)])
-    np.savetxt(folder / "a.csv", data, fmt="%g", delimiter=",", header="a,b,label,y", comments="")
-    succeed(*ONE, "--dataset", folder / "a.csv", "--model", folder / "m.bin", "--epochs", 4, "-q",
-            "--number_embedding", "waves6")  # fmt: skip
+    np.savetxt("a.csv", data, fmt="%g", delimiter=",", header="a,b,label,y", comments="")
+    succeed(*ONE, "--dataset", "a.csv", "--model", "m.bin", "--epochs", 4, "-q", "--number_embedding", "waves6")
     check_table(folder, folder / "a.csv")
 
 
 def test_decimals_are_found_however_they_are_written(folder):
     rows = [f"{k % 3 + 0.5:.2f},{k % 5},{k % 3 == 1}" for k in range(90)]
     (folder / "old.csv").write_text("\n".join(["size,x,goal", *rows]))
-    succeed(*ONE, "--dataset", folder / "old.csv", "--model", folder / "m.bin", "--epochs", 3, "-q",
-            "--categories", "size")  # fmt: skip
+    succeed(*ONE, "--dataset", "old.csv", "--model", "m.bin", "--epochs", 3, "-q", "--categories", "size")
     (folder / "new.csv").write_text("\n".join(["size,x,goal", *(row.replace("0,", ",", 1) for row in rows)]))
     check_table(folder, folder / "new.csv")
 
 
 def test_a_series_whose_targets_have_no_common_scale(folder):
-    rng = np.random.default_rng(3)
-    x = rng.normal(size=(200, 4))
+    x = np.random.default_rng(3).normal(size=(200, 4))
     ds = nn.load(x, y=np.column_stack([x[:, 0] * 1e5 + 7e6, x[:, 1] * 1e-3]))
     net = nn.Network.for_data(ds)
     nn.train(net, ds, epochs=3)
@@ -89,13 +59,9 @@ def test_a_series_whose_targets_have_no_common_scale(folder):
         assert relative_distance(out[:, column], net.predict(ds.x)[:, column]) < TOLERANCE["float32"]
 
 
-# ---------------------------------------------------------------- what is refused
-
-
 @pytest.fixture
 def model(folder):
-    net = network("4,3:gelu,2", dtype="float64")
-    net.export(folder / "m.bin")
+    network("4,3:gelu,2", dtype="float64").export(folder / "m.bin")
     return folder / "m.bin"
 
 

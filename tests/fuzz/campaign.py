@@ -12,7 +12,7 @@ import signal
 import sys
 import time
 import warnings
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Executor, Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -101,7 +101,7 @@ def _read_inputs(name: str, folder: Path, seed: int, most: float, until: float) 
         os._exit(code)
 
 
-class AtOnce:
+class AtOnce(Executor):
     """An executor whose work is done when it is submitted: threads would take most of the time of a small input."""
 
     def __init__(self, *_):
@@ -116,16 +116,6 @@ class AtOnce:
             future.set_exception(error)
         return future
 
-    def map(self, function, *items) -> list:
-        """Call the function for all items."""
-        return list(map(function, *items))
-
-    def __enter__(self) -> AtOnce:
-        return self
-
-    def __exit__(self, *_) -> None:
-        pass
-
 
 def _quieten() -> None:
     """Leave out what readers say, and their threads."""
@@ -139,9 +129,8 @@ def _quieten() -> None:
 def _death(code: int, folder: Path) -> str:
     """Return why a process has died: the signal, or its last lines."""
     if code < 0:
-        silent = " after a silence" if code == -signal.SIGALRM else ""
-        return f"ended by {signal.Signals(-code).name}{silent}"
-    told = (folder / "stderr").read_bytes().decode(errors="replace")
+        return f"ended by {signal.Signals(-code).name}{' after a silence' if code == -signal.SIGALRM else ''}"
+    told = (folder / "stderr").read_text(errors="replace")
     lines = [line.strip() for line in told.splitlines() if line.strip() and len(line) < 500]
     return f"exit code {code}: {' | '.join(lines[-8:])}"
 

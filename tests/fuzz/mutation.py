@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import itertools
 import json
 import random
 from collections.abc import Sequence
@@ -68,7 +69,5 @@ def mutated(seeds: Sequence[bytes], words: Sequence[bytes], draw: random.Random)
 def mutations(name: str, seeds: Sequence[bytes], words: Sequence[bytes], seed: int):
     """Yield inputs of a target without end: the seeds themselves first."""
     yield from seeds
-    number = 0
-    while True:
+    for number in itertools.count():
         yield mutated(seeds, words, random.Random(f"{name} {seed} {number}"))
-        number += 1

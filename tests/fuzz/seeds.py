@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import contextlib
 import gzip
 import io
+import itertools
 import json
 import sqlite3
 import struct
 import tempfile
 from collections.abc import Callable
+from functools import cache
 from pathlib import Path
 
 import numpy as np
@@ -59,9 +62,8 @@ def npy() -> list[bytes]:
 
 
 def npz() -> list[bytes]:
-    file = io.BytesIO()
+    file, packed = io.BytesIO(), io.BytesIO()
     np.savez(file, x=np.arange(12.0).reshape(4, 3), y=np.array([0, 1, 0, 1]))
-    packed = io.BytesIO()
     np.savez_compressed(packed, x=np.zeros((4, 2, 2, 3), np.uint8), y=np.array(["a", "b", "a", "b"]))
     return [file.getvalue(), packed.getvalue()]
 
@@ -114,10 +116,9 @@ def parquet() -> list[bytes]:
 def arrow() -> list[bytes]:
     from pyarrow import feather
 
-    return [
-        written(lambda path, table=table, kind=kind: feather.write_feather(table, path, compression=kind))
-        for table, kind in zip(_arrow_tables(), ["uncompressed", "lz4"], strict=True)
-    ]
+    plain, mixed = _arrow_tables()
+    seeds = [written(lambda path: feather.write_feather(plain, path, compression="uncompressed"))]
+    return seeds + [written(lambda path: feather.write_feather(mixed, path, compression="lz4"))]
 
 
 def orc() -> list[bytes]:
@@ -125,21 +126,6 @@ def orc() -> list[bytes]:
 
     plain, _ = _arrow_tables()
     return [written(lambda path: orc.write_table(plain, path))]
-
-
-def words() -> list[bytes]:
-    """Return fields of a column, a line each, as people write them."""
-    dates = b"1/2/2019 14:30\n12/31/2019\n5/6/2020", b"5 Jan 2019\n\n7 May"
-    return [b"$1,234.50\n$7\n-$0.5", b"12 %\n1 234,5 %\n7", *dates]
-
-
-def names() -> list[bytes]:
-    return [b"\x1b]0;evil\x07\xc2\x9b2J\r[red]\nx", "Z\u00fcrich \u202e".encode(), b"\x1b[31m"]
-
-
-def c_rows() -> list[bytes]:
-    """Return rows of mixed_network as support/c_driver.c takes them: id, colour, size, day, ok."""
-    return [b"d3\0wred\0d2.5\0d1706659200\0wyes\0", b"d4\0w\0dnan\0dnan\0wno\0d1e999\0wpink\0d-0\0d0\0w\0"]
 
 
 def json_lines() -> list[bytes]:
@@ -150,20 +136,15 @@ def json_lines() -> list[bytes]:
 
 def sqlite() -> list[bytes]:
     def write(path: Path, *statements: str) -> None:
-        connection = sqlite3.connect(path)
-        for statement in ("PRAGMA page_size = 512", *statements):
-            connection.execute(statement)
-        connection.commit()
-        connection.close()
+        with contextlib.closing(sqlite3.connect(path)) as connection, connection:
+            for statement in ("PRAGMA page_size = 512", *statements):
+                connection.execute(statement)
 
     rows = ", ".join(f"({n}.5, '{'xy'[n % 2]}', {n % 2})" for n in range(8))
     table = "CREATE TABLE t (a REAL, Class TEXT, ok BOOL)", f"INSERT INTO t VALUES {rows}"
     keyless = "CREATE TABLE t (a REAL PRIMARY KEY, b) WITHOUT ROWID", "INSERT INTO t VALUES (1, 2), (3, NULL)"
     view = "CREATE TABLE sqlite (a, b)", "INSERT INTO sqlite VALUES (1, 'x'), (2, x'00')"
     return [written(lambda path, known=known: write(path, *known)) for known in (table, keyless, view)]
-
-
-# -- models and checkpoints ----------------------------------------------------------------------------------
 
 
 def _mixed_network(**settings) -> tuple[nn.Network, nn.Dataset]:
@@ -182,6 +163,7 @@ def train_mixed(checkpoint: Path, **more) -> bytes:
     return _mixed_network(checkpoint=str(checkpoint), **more)[0].vector.tobytes()
 
 
+@cache
 def mixed_network() -> nn.Network:
     """Return a network that is trained on a table with numbers, categories and dates."""
     return _mixed_network()[0]
@@ -191,10 +173,6 @@ def model() -> list[bytes]:
     images = nn.Network("1x4x4,conv2k3same:relu,maxpool2,dropout0.1,3:softmax", "multiclass")
     networks = [nn.Network("2,3,1", "binary"), images, mixed_network(), _mixed_network(networks=2, holdout=0)[0]]
     return [written(net.export) for net in networks]
-
-
-def m() -> list[bytes]:
-    return [b"2\n2 1 \n0.5 \n1 -2.5 \n", b"3\n2 2 2 \n0 1 \n-1e300 3 \n1 2 \n3 4 \n5 6 \n7 8 \n"]
 
 
 ALSO_SAID = {"table": {"id": "id", "missing": "?"}, "left_out": [0], "split_seed": 1, "folds": 1, "monitor": "loss"}
@@ -209,8 +187,7 @@ def unsigned(data: bytes, key: str, config: dict | None = None) -> bytes:
     header = json.loads(data[8 : 8 + size])
     facts = json.loads(header.pop("__metadata__")[key])
     del facts["sha256"]
-    if config:
-        facts["config"] |= config
+    facts |= {"config": facts["config"] | config} if config else {}
     lines = [json.dumps(part, separators=(",", ":")).encode() for part in (facts, header)]
     return b"\n".join([*lines, data[8 + size :]])
 
@@ -226,52 +203,43 @@ def trained_rows() -> nn.Dataset:
 
 
 def checkpoint() -> list[bytes]:
-    def write(path: Path, **settings) -> None:
-        nn.train(nn.Network("2,3,1", "binary"), trained_rows(), epochs=2, checkpoint=str(path), **settings)
-
-    return [written(write)]
+    net = nn.Network("2,3,1", "binary")
+    return [written(lambda path: nn.train(net, trained_rows(), epochs=2, checkpoint=str(path)))]
 
 
 def checkpoint_facts() -> list[bytes]:
     return [unsigned(seed, "nn-checkpoint") for seed in checkpoint()]
 
 
-# -- texts ---------------------------------------------------------------------------------------------------
-
-
-def layers() -> list[bytes]:
-    return [b"3x8x8,conv4k3p1:relu,maxpool2,flatten,10,dropout0.5,2:softmax", b"30,60:gelu,10,1", b"2,pad1,1"]
-
-
-def config() -> list[bytes]:
-    return [
+TEXTS = {  # target -> its seeds
+    "words": [  # fields of a column, a line each, as people write them
+        b"$1,234.50\n$7\n-$0.5", b"12 %\n1 234,5 %\n7", b"1/2/2019 14:30\n12/31/2019\n5/6/2020", b"5 Jan 2019\n\n7 May",
+    ],
+    "names": [b"\x1b]0;evil\x07\xc2\x9b2J\r[red]\nx", "Z\u00fcrich \u202e".encode(), b"\x1b[31m"],
+    "c-rows": [  # of mixed_network as support/c_driver.c takes them: id, colour, size, day, ok
+        b"d3\0wred\0d2.5\0d1706659200\0wyes\0", b"d4\0w\0dnan\0dnan\0wno\0d1e999\0wpink\0d-0\0d0\0w\0",
+    ],
+    "m": [b"2\n2 1 \n0.5 \n1 -2.5 \n", b"3\n2 2 2 \n0 1 \n-1e300 3 \n1 2 \n3 4 \n5 6 \n7 8 \n"],
+    "layers": [b"3x8x8,conv4k3p1:relu,maxpool2,flatten,10,dropout0.5,2:softmax", b"30,60:gelu,10,1", b"2,pad1,1"],
+    "config": [
         b'{"train": true, "dataset": "a.csv", "layers": [30, 60, 1], "epochs": 20, "learning-rate": 1e-3}',
         b'{"config": {"epochs": 3, "gpus": "0,1", "seed": 7}, "dataset": {"path": "a.csv"}}',
         b'# flags\nepochs = 20\nlayers = "30,60,10,1"\nquiet = true\nholdout = 0.25\n',
-    ]
-
-
-def plan() -> list[bytes]:
-    return [
+    ],
+    "plan": [
         b'{"data": {"clouds": {"rows": 86, "step": 10}, "form": "table", "horizon": 60}, "epochs": 3,'
         b' "batch_number": [100, 1000], "parts": [{"layers": ["50,50,1", "50,100,1"], "threads": [1, 2]}]}',
         b'name = "p"\nlayers = "5,3,1"\nbackend = ["seq", "omp"]\ngpus = "0,1"\n[data]\npath = "x.csv"\n',
-    ]
-
-
-def _lines(columns: tuple[str, ...], *values: str) -> bytes:
-    line = [values[n % len(values)] for n in range(len(columns))]
-    return (",".join(columns) + "\n" + ",".join(line) + "\n").encode()
+    ],
+    "series": [
+        b"t,s1,s2\n1,10,20\n2,11,21.5\n3,,1\n" + SPLIT + b"station,lat,lon\ns1,50,8\ns2,50.1,8.1\n",
+        b"t,s1,s2\n2024-01-01T00:00:00Z,1,2\n2024-01-01T00:00:01,3,4\n" + SPLIT + b"station,x,y\n1,0,5\n2,1,1\n",
+    ],
+}  # fmt: skip
 
 
 def results_lines() -> list[bytes]:
-    done = {"status": "ok", "backend": "omp", "layers": "2,3:relu,1", "kind": "dense", "gpus": "1"}
-    ok = ["entry" if name == "entry" else done.get(name, "2") for name in results.COLUMNS]
-    return [_lines(results.COLUMNS, *ok), _lines(results.COLUMNS, '"a,""b"', "1e999", "nan")]
-
-
-def series() -> list[bytes]:
-    return [
-        b"t,s1,s2\n1,10,20\n2,11,21.5\n3,,1\n" + SPLIT + b"station,lat,lon\ns1,50,8\ns2,50.1,8.1\n",
-        b"t,s1,s2\n2024-01-01T00:00:00Z,1,2\n2024-01-01T00:00:01,3,4\n" + SPLIT + b"station,x,y\n1,0,5\n2,1,1\n",
-    ]
+    done = {"entry": "entry", "status": "ok", "backend": "omp", "layers": "2,3:relu,1", "kind": "dense", "gpus": "1"}
+    hostile = itertools.cycle(['"a,""b"', "1e999", "nan"])
+    lines = [[done.get(name, "2") for name in results.COLUMNS], [next(hostile) for _ in results.COLUMNS]]
+    return [f"{','.join(results.COLUMNS)}\n{','.join(line)}\n".encode() for line in lines]

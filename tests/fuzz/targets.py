@@ -36,7 +36,7 @@ from nn.terminal import config, parser, tables
 from nn.utils import DataError, NnError, UsageError
 
 from . import seeds
-from .seeds import SPLIT
+from .seeds import SPLIT, TEXTS
 
 CSV_WORDS = (b'"', b'""', b",", b";", b"\t", b"\n", b"\r\n", b"\0", b"nan", b"inf", b"1e999", b"-", b"0", b"9" * 400)
 CSV_WORDS += (b"?", b"NA", b"2024-02-29", b"T23:59:59.5Z", b"yes", b"\xff", b"\xef\xbb\xbf", b"a" * 300, b"1,5")
@@ -73,55 +73,34 @@ class Target:
     cost: int = 1
 
 
-# -- data ----------------------------------------------------------------------------------------------------
-
 _CHOICES = (
-    {"categories": "0", "missing": "?,NA"},
-    {"header": "yes", "weight": "0", "task": "regression"},
-    {"header": "no", "target": "0,-1", "dtype": "float64"},
-    {"drop": "0", "id": "1", "separator": " "},
-    {"dates": "3", "numbers": "2", "missing": "none"},
-    {"inputs": (1, 1, 2)},
-    {"plain": True, "labelled": False},
-    {"memory": 0},
-    {"strict": True, "ordered": "1=red<blue"},
-    {"dates": "3=%Y-%m-%d", "missing": "2024-02-29 23:59"},
-    {"group": "1", "time": "3"},
-    {"ordered": "0=1<2<3", "target": "4", "dtype": "float64"},
-)
-
-
-def _load(path: Path) -> nn.Dataset:
-    return nn.load(path)
+    {"categories": "0", "missing": "?,NA"}, {"header": "yes", "weight": "0", "task": "regression"},
+    {"header": "no", "target": "0,-1", "dtype": "float64"}, {"drop": "0", "id": "1", "separator": " "},
+    {"dates": "3", "numbers": "2", "missing": "none"}, {"inputs": (1, 1, 2)}, {"plain": True, "labelled": False},
+    {"memory": 0}, {"strict": True, "ordered": "1=red<blue"}, {"dates": "3=%Y-%m-%d", "missing": "2024-02-29 23:59"},
+    {"group": "1", "time": "3"}, {"ordered": "0=1<2<3", "target": "4", "dtype": "float64"},
+)  # fmt: skip
 
 
 def _load_as_asked(path: Path) -> None:
     """Read a table as flags say; the first byte says which."""
     data = path.read_bytes()
     path.write_bytes(data[1:])
-    choices = _CHOICES[data[0] % len(_CHOICES)] if data else {}
-    nn.load(path, **choices)
-
-
-@cache
-def _mixed_network() -> nn.Network:
-    return seeds.mixed_network()
+    nn.load(path, **(_CHOICES[data[0] % len(_CHOICES)] if data else {}))
 
 
 def _predict_csv(path: Path) -> None:
     """Read a table by the columns and categories of a model, and predict it."""
-    net = _mixed_network()
-    ds = loading.load_for(net, path, labelled=False)
-    assert np.isfinite(net.predict(ds.x)).all()
+    net = seeds.mixed_network()
+    assert np.isfinite(net.predict(loading.load_for(net, path, labelled=False).x)).all()
 
 
 def _parts(path: Path, *names: str) -> list[Path]:
     """Write the parts of an input to files of their own beside it."""
-    files = [path.with_name(name) for name in names]
-    parts = path.read_bytes().split(SPLIT, len(names) - 1)
-    for file, part in zip(files, [*parts, *[b""] * len(names)], strict=False):
-        file.write_bytes(part)
-    return files
+    parts = [*path.read_bytes().split(SPLIT, len(names) - 1), *[b""] * len(names)]
+    for name, part in zip(names, parts):
+        path.with_name(name).write_bytes(part)
+    return [path.with_name(name) for name in names]
 
 
 def _read_npz_arrays(path: Path) -> None:
@@ -132,10 +111,6 @@ def _read_npz_arrays(path: Path) -> None:
     nn.load(path)
 
 
-def _read_idx(path: Path) -> None:
-    nn.load(_parts(path, "a-images-idx3-ubyte", "a-labels-idx1-ubyte")[0])
-
-
 def _read_images(path: Path) -> None:
     """Read a folder of two classes, one of which has the image alone."""
     folder = path.with_name("classes")
@@ -143,9 +118,6 @@ def _read_images(path: Path) -> None:
         (folder / name).mkdir(parents=True, exist_ok=True)
         (folder / name / "1.png").write_bytes(path.read_bytes())
     nn.load(folder)
-
-
-# -- models and checkpoints ----------------------------------------------------------------------------------
 
 
 def _read_model(path: Path) -> None:
@@ -200,57 +172,51 @@ def _kept_rows(folder: Path):
         yield lambda **more: seeds.train_mixed(folder / "c.ck", **more)
 
 
-class _Keeping(nn.Callback):
-    """Keeps the file of records that lies beside the checkpoint, and the digest of its key."""
-
-    def __init__(self, folder: Path):
-        self.folder = folder
-
-    def epoch(self, *_) -> None:
-        (self.path,) = self.folder.glob("c.ck.rows-*")
-        self.data, self.digest = self.path.read_bytes(), [*records._in_use.values()][-1][-1][3]
-
-
 @cache
-def _kept() -> tuple[_Keeping, bytes]:
-    """Return a file of records, and the parameters that are trained on it."""
+def _kept() -> tuple[Path, bytes, bytes, bytes]:
+    """Return the file of records that lies beside a checkpoint, its bytes, the digest of its key, and the parameters
+    that are trained on it."""
     with tempfile.TemporaryDirectory() as folder, _kept_rows(Path(folder)) as train:
-        keeping = _Keeping(Path(folder))
-        return keeping, train(callback=keeping)
+        keeping, kept = nn.Callback(), []
+
+        def epoch(*_) -> None:
+            (path,) = Path(folder).glob("c.ck.rows-*")
+            kept[:] = path, path.read_bytes(), [*records._in_use.values()][-1][-1][3]
+
+        keeping.epoch = epoch
+        parameters = train(callback=keeping)
+        return *kept, parameters
 
 
 def _train_on_kept(path: Path) -> None:
     """Train beside a file of records. The first byte says with which mode, and as what, it lies there, whether its
     length is right, and its digest: who knows the key may exchange values, but for none that the network lacks."""
-    keeping, expected = _kept()
-    data, kept = path.read_bytes(), path.with_name(keeping.path.name)
-    how, data = data[:1] or b"0", data[1:]
-    if how[0] & 16:
-        data = (data + bytes(len(keeping.data)))[: len(keeping.data)]
-    if how[0] & 8:
-        data = data[:-32] + hashlib.sha256(keeping.digest + data[:-32]).digest()
+    as_kept, whole, digest, expected = _kept()
+    how, *data = path.read_bytes() or b"0"
+    kept, data = path.with_name(as_kept.name), bytes(data)
+    if how & 16:
+        data = (data + bytes(len(whole)))[: len(whole)]
+    if how & 8:
+        data = data[:-32] + hashlib.sha256(digest + data[:-32]).digest()
     kept.unlink(missing_ok=True)
     kept.write_bytes(data)
-    kept.chmod((0o600, 0o400, 0o666, 0o200)[how[0] % 4])
-    if how[0] & 4:
+    kept.chmod((0o600, 0o400, 0o666, 0o200)[how % 4])
+    if how & 4:
         os.replace(kept, path)
         kept.symlink_to(path)
     with _kept_rows(path.parent) as train:
         try:
             found = train()
         except NnError:
-            assert how[0] & 8, "refused"
+            assert how & 8, "refused"
             return
-    assert found == expected or how[0] & 8, "another model"
+    assert found == expected or how & 8, "another model"
     assert not [*path.parent.glob("*c.ck.rows-*")], "records are left over"
 
 
 def _kept_seeds() -> list[bytes]:
-    data = _kept()[0].data
+    data = _kept()[1]
     return [b"\x10" + data, b"\x11" + data[:100], b"\x18" + b"\xff" * len(data)]
-
-
-# -- texts ---------------------------------------------------------------------------------------------------
 
 
 def _guess(path: Path) -> None:
@@ -298,7 +264,7 @@ def _exported() -> Path:
     """Return the program around the mixed network in C, under sanitizers."""
     folder = Path(tempfile.mkdtemp())
     atexit.register(shutil.rmtree, folder)
-    nn.export(_mixed_network(), folder / "m.c")
+    nn.export(seeds.mixed_network(), folder / "m.c")
     return program(folder / "m.c", *SANITIZED)
 
 
@@ -349,38 +315,41 @@ def _read_series(path: Path) -> None:
 
 
 TARGETS = {
-    "csv": Target(seeds.csv, _load, "input.csv", CSV_WORDS),
+    "csv": Target(seeds.csv, nn.load, "input.csv", CSV_WORDS),
     "csv-flags": Target(lambda: [b"%d" % n + seed for n, seed in enumerate(2 * seeds.csv())], _load_as_asked,
                         "input.csv", CSV_WORDS),
     "csv-predict": Target(lambda: [seeds.MIXED], _predict_csv, "input.csv", CSV_WORDS),
-    "csv-gzip": Target(seeds.packed_csv, _load, "input.csv.gz"),
-    "npy": Target(seeds.npy, _load, "input.npy", NPY_WORDS),
-    "npz": Target(seeds.npz, _load, "input.npz"),
+    "csv-gzip": Target(seeds.packed_csv, nn.load, "input.csv.gz"),
+    "npy": Target(seeds.npy, nn.load, "input.npy", NPY_WORDS),
+    "npz": Target(seeds.npz, nn.load, "input.npz"),
     "npz-arrays": Target(seeds.npz_arrays, _read_npz_arrays, "input.npz", NPY_WORDS),
-    "idx": Target(seeds.idx, _read_idx),
-    "cifar": Target(seeds.cifar, _load),
+    "idx": Target(seeds.idx, lambda path: nn.load(_parts(path, "a-images-idx3-ubyte", "a-labels-idx1-ubyte")[0])),
+    "cifar": Target(seeds.cifar, nn.load),
     "images": Target(seeds.images, _read_images, words=(*BINARY_WORDS, b"P5", b"P6", b"# ", b"IDAT", b"\xff\xd8"),
                      needs=("PIL",)),
-    "parquet": Target(seeds.parquet, _load, "input.parquet", needs=("pyarrow",)),
-    "arrow": Target(seeds.arrow, _load, "input.arrow", needs=("pyarrow",)),
-    "orc": Target(seeds.orc, _load, "input.orc", needs=("pyarrow",)),
-    "json-lines": Target(seeds.json_lines, _load, "input.jsonl", JSON_WORDS, needs=("pyarrow",)),
-    "sqlite": Target(seeds.sqlite, _load, "input.db", (*BINARY_WORDS, *SQL_WORDS)),
+    "parquet": Target(seeds.parquet, nn.load, "input.parquet", needs=("pyarrow",)),
+    "arrow": Target(seeds.arrow, nn.load, "input.arrow", needs=("pyarrow",)),
+    "orc": Target(seeds.orc, nn.load, "input.orc", needs=("pyarrow",)),
+    "json-lines": Target(seeds.json_lines, nn.load, "input.jsonl", JSON_WORDS, needs=("pyarrow",)),
+    "sqlite": Target(seeds.sqlite, nn.load, "input.db", (*BINARY_WORDS, *SQL_WORDS)),
     "model": Target(seeds.model, _read_model, "input.bin", JSON_WORDS),
     "model-facts": Target(seeds.model_facts, _read_signed(_read_model, "nn"), "input.bin", JSON_WORDS),
-    "m": Target(seeds.m, _read_model, "input.m", CSV_WORDS),
+    "m": Target(lambda: TEXTS["m"], _read_model, "input.m", CSV_WORDS),
     "checkpoint": Target(seeds.checkpoint, _resume, words=JSON_WORDS),
     "checkpoint-facts": Target(seeds.checkpoint_facts, _read_signed(_resume, "nn-checkpoint"), words=JSON_WORDS),
-    "words": Target(seeds.words, _guess, words=(*CSV_WORDS, b"$", b"1,234.50", b" km", b"Jan", b"/", b":", b" " * 300)),
-    "words-long": Target(seeds.words, _guess_long, words=(*CSV_WORDS, b"$", b"1,234", b" km", b"/", b":"), cost=50),
-    "names": Target(seeds.names, _show_names, words=(*CSV_WORDS, *NAME_WORDS), cost=50),
-    "c-rows": Target(seeds.c_rows, _predict_in_c, words=C_WORDS, needs=("gcc",), cost=10),
+    "words": Target(lambda: TEXTS["words"], _guess,
+                    words=(*CSV_WORDS, b"$", b"1,234.50", b" km", b"Jan", b"/", b":", b" " * 300)),
+    "words-long": Target(lambda: TEXTS["words"], _guess_long,
+                         words=(*CSV_WORDS, b"$", b"1,234", b" km", b"/", b":"), cost=50),
+    "names": Target(lambda: TEXTS["names"], _show_names, words=(*CSV_WORDS, *NAME_WORDS), cost=50),
+    "c-rows": Target(lambda: TEXTS["c-rows"], _predict_in_c, words=C_WORDS, needs=("gcc",), cost=10),
     "kept-records": Target(_kept_seeds, _train_on_kept, cost=10),
-    "layers": Target(seeds.layers, _parse_layers, words=LAYER_WORDS),
-    "config": Target(seeds.config, _apply_config, words=JSON_WORDS + TOML_WORDS),
-    "plan": Target(seeds.plan, _read_plan, words=(*JSON_WORDS, *TOML_WORDS, b"gpus", b"path", b"series", b"form")),
+    "layers": Target(lambda: TEXTS["layers"], _parse_layers, words=LAYER_WORDS),
+    "config": Target(lambda: TEXTS["config"], _apply_config, words=JSON_WORDS + TOML_WORDS),
+    "plan": Target(lambda: TEXTS["plan"], _read_plan,
+                   words=(*JSON_WORDS, *TOML_WORDS, b"gpus", b"path", b"series", b"form")),
     "results": Target(seeds.results_lines, _read_results, "input.csv", CSV_WORDS),
-    "series": Target(seeds.series, _read_series, words=(*CSV_WORDS, SPLIT, b"0001-01-01", b"+23:59")),
+    "series": Target(lambda: TEXTS["series"], _read_series, words=(*CSV_WORDS, SPLIT, b"0001-01-01", b"+23:59")),
 }  # fmt: skip
 
 

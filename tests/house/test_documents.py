@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import contextlib
 import io
-import json
 import os
 import re
 import subprocess
@@ -21,42 +20,25 @@ from typing import NamedTuple
 
 import numpy as np
 import pytest
-from support.command_line import (
-    ONE,
-    REPOSITORY,
-    environment,
-    succeed,
-    write_numbers,
-    write_three_classes,
-    write_two_classes,
-)
+from support import command_line
+from support.command_line import ONE, REPOSITORY, environment, succeed
 
 from nn import nn_aux
 from nn.commands.train import RUN_AGAIN
+from nn.files import model_file
 from nn.layers import LAYER_KINDS
 from nn.settings.flags import BY_NAME, FLAGS, GONE, MODES
 from nn.utils import DataError, InputNotFound, NnError, OutputError, UsageError, packages
 
-GUIDES = [
-    *sorted(REPOSITORY.glob("*.md")),
-    *sorted((REPOSITORY / "docs").glob("*.md")),
-    REPOSITORY / "datasets" / "README.md",
-    REPOSITORY / "slurm" / "README.md",
-]
-MAPS = [  # of the code, for those who change it
-    path
-    for path in (REPOSITORY / folder / "README.md" for folder in ("csrc", "nn/backends/cuda", "tests"))
-    if path.exists()
-]
+PAGES = "*.md", "docs/*.md", "datasets/README.md", "slurm/README.md"
+GUIDES = sorted(path for page in PAGES for path in REPOSITORY.glob(page))
+MAPS = [REPOSITORY / folder / "README.md" for folder in ("csrc", "nn/backends/cuda", "tests")]  # of the code
 DOCUMENTS = GUIDES + MAPS
 OTHERS_FLAGS = {"mpi", "gpus-per-node", "gpus-per-task"}  # of srun and sbatch
 
 
 def name(path: Path) -> str:
     return str(path.relative_to(REPOSITORY))
-
-
-# ---------------------------------------------------------------- blocks of code
 
 
 class Block(NamedTuple):
@@ -85,9 +67,7 @@ START = next(block for block in SHELL if block.document == "README.md")
 PYTHON = [block for block in BLOCKS if block.language == "python"]
 
 STUBS = {  # programs that a document names and a test must not run
-    "pip": "exit 0",
-    "pytest": "exit 0",
-    "ruff": "exit 0",
+    **dict.fromkeys(("pip", "pytest", "ruff"), "exit 0"),
     "bash": '[ "$1" = tests/check_core.sh ] || exec /bin/bash "$@"',
     "python3": '[ "$2" = venv ] || exec "$PYTHON" "$@"',
     "python": 'exec "$PYTHON" "$@"',
@@ -118,19 +98,17 @@ def stand_ins(folder, datasets) -> Path:
     """The current folder, with small files under the names that the documents use."""
     (folder / "slurm").symlink_to(REPOSITORY / "slurm")
     (folder / "datasets").mkdir()
-    for linked in datasets.iterdir():
+    for linked in {*datasets.iterdir()} - {datasets / "CC.csv"}:
         (folder / "datasets" / linked.name).symlink_to(linked)
     (folder / ".venv" / "bin").mkdir(parents=True)
     (folder / ".venv" / "bin" / "activate").touch()
     (folder / "predict.c").write_text(next(block.text for block in BLOCKS if "int main" in block.text))
     head, *rows = (datasets / "CC.csv").read_text().splitlines(keepends=True)
-    (folder / "datasets" / "CC.csv").unlink()
     for file in ("CC.csv", "datasets/CC.csv", "new.csv"):
         (folder / file).write_text("".join([head, *rows[::20]]))
     rng = np.random.default_rng(0)
-    lengths = rng.normal(size=(90, 4)) + np.repeat([0, 3, 6], 30)[:, None]
-    kinds = np.repeat(["setosa", "versicolor", "virginica"], 30)
-    lines = [",".join([*map(str, row), kind]) for row, kind in zip(lengths.round(2), kinds)]
+    kinds = enumerate(["setosa", "versicolor", "virginica"] * 30)
+    lines = [",".join([*map(str, (rng.normal(size=4) + 3 * (k % 3)).round(2)), kind]) for k, kind in kinds]
     (folder / "iris.csv").write_text("\n".join(["a,b,c,d,species", *lines]) + "\n")
     for part in ("train", "t10k"):
         write_idx(folder / f"{part}-images-idx3-ubyte.gz", rng.integers(0, 256, (100, 28, 28), np.uint8))
@@ -146,29 +124,21 @@ def run_shell(block: Block, folder: Path) -> str:
     for program, body in stubs.items():
         (programs / program).write_text(f"#!/bin/bash\n{body}\n")
         (programs / program).chmod(0o755)
-    path = os.pathsep.join([str(programs), os.environ["PATH"]])
-    done = subprocess.run(
-        ["/bin/bash", "-euo", "pipefail", "-c", block.text],
-        cwd=folder, env=environment(PATH=path, PYTHON=sys.executable), text=True, timeout=120,
-        stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
-    )  # fmt: skip
+    env = environment(PATH=os.pathsep.join([str(programs), os.environ["PATH"]]), PYTHON=sys.executable)
+    outputs = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT, "text": True}
+    command = ["/bin/bash", "-euo", "pipefail", "-c", block.text]
+    done = subprocess.run(command, cwd=folder, env=env, timeout=120, **outputs)
     assert done.returncode == 0, f"{block}\n{block.text}\n{done.stdout}"
     return done.stdout
 
 
 @pytest.mark.parametrize("block", SHELL, ids=str)
-def test_commands_run(block, stand_ins):
-    printed = run_shell(block, stand_ins)
+def test_commands_run_and_the_first_prints_what_is_shown_after_it_numbers_aside(block, stand_ins):
+    said = {masked(line) for line in run_shell(block, stand_ins).splitlines()}
     if block is START:
-        check_printed(block, printed)
-
-
-def check_printed(block: Block, printed: str) -> None:
-    """The output that a document shows after a block is what the block prints, numbers aside."""
-    shown = next(b for b in BLOCKS if b.document == block.document and b.language == "text" and b.line > block.line)
-    said = {masked(line) for line in printed.splitlines()}
-    missing = [line for line in shown.text.splitlines() if line != "..." and masked(line) not in said]
-    assert not missing, f"{shown} shows what is not printed: {missing}"
+        shown = next(b for b in BLOCKS if b.document == block.document and b.language == "text" and b.line > block.line)
+        missing = [line for line in shown.text.splitlines() if line != "..." and masked(line) not in said]
+        assert not missing, f"{shown} shows what is not printed: {missing}"
 
 
 def masked(line: str) -> str:
@@ -246,13 +216,9 @@ def sentences(path: Path) -> str:
     return re.sub(r"\n *(?=[^\s|#-])", " ", re.sub(r"`[^`]*`", "``", prose(path)))
 
 
-@pytest.mark.parametrize("pattern, example", SENTENCES.items())
-def test_patterns_find_sentences_that_are_no_plain_english(pattern, example):
-    assert re.search(pattern, example)
-
-
 @pytest.mark.parametrize("path", [path for path in DOCUMENTS if name(path) != "CHANGELOG.md"], ids=name)
 def test_sentences_begin_with_their_subject(path):
+    assert [pattern for pattern, example in SENTENCES.items() if not re.search(pattern, example)] == []
     assert [found[0] for pattern in SENTENCES for found in re.finditer(pattern, sentences(path), re.M)] == []
 
 
@@ -263,8 +229,7 @@ def test_guides_have_the_words_of_the_field(path):
 
 @pytest.mark.parametrize("path", GUIDES, ids=name)
 def test_no_line_is_wider_than_120_characters_but_tables_and_commands(path):
-    wide = [line for line in prose(path).splitlines() if len(line) > 120 and not is_row(line)]
-    assert not wide
+    assert not [line for line in prose(path).splitlines() if len(line) > 120 and not is_row(line)]
 
 
 def test_the_readme_has_at_most_160_lines():
@@ -309,17 +274,15 @@ def test_a_checklist_names_files_and_what_is_in_them():
 
 @pytest.mark.parametrize("path", [path for path in DOCUMENTS if path != DEVELOPING], ids=name)
 def test_other_documents_have_no_list_of_what_to_add_but_a_link_to_it(path):
-    own = [line for line in path.read_text().split("## To add")[1:] if "developing.md#to-add-" not in line]
-    assert not own
+    assert not [line for line in path.read_text().split("## To add")[1:] if "developing.md#to-add-" not in line]
 
 
 def test_what_the_table_to_add_names_is_in_the_file_that_it_names():
     """In a cell, words in code come before the file that they are in: `words` in `path/of/a/file`."""
-    table = "\n".join(filter(is_row, DEVELOPING.read_text().split(TO_ADD)[1].splitlines()))
     checked = 0
-    for cell in re.findall(r"[^|\n]+", table):
+    for cell in re.findall(r"[^|\n]+", "\n".join(filter(is_row, to_add().splitlines()))):
         words = []
-        for code in re.findall(r"`([^`]+)`", cell):
+        for code in names_in(cell):
             path = REPOSITORY / code
             if re.fullmatch(r"\w[\w-]*", code):
                 words.append(code)
@@ -337,7 +300,7 @@ def test_what_the_table_to_add_names_is_in_the_file_that_it_names():
 
 # ---------------------------------------------------------------- lists that are the program's own
 
-CONTRACT = REPOSITORY / "docs" / "command-line.md"
+CONTRACT, NUMBERS = REPOSITORY / "docs" / "command-line.md", REPOSITORY / "docs" / "numbers.md"
 
 
 def is_row(line: str) -> bool:
@@ -372,20 +335,12 @@ def test_every_flag_is_in_the_contract():
     assert {*MODES, *BY_NAME} - documented == set()
 
 
-OF_NAMES = [flag for flag in FLAGS if flag.metavar == "NAME"]
-
-
-@pytest.mark.parametrize("flag", OF_NAMES, ids=attrgetter("name"))
-def test_the_contract_has_the_names_that_a_setting_may_have(flag):
-    row = row_of(flag)
-    names = flag.value.expected.replace(" or ", ", ").split(", ")
+@pytest.mark.parametrize("flag", [one for one in FLAGS if one.default or one.metavar == "NAME"], ids=attrgetter("name"))
+def test_the_contract_has_the_names_that_a_setting_may_have_and_its_default(flag):
+    row, default = row_of(flag), f"{flag.default:g}" if isinstance(flag.default, float) else flag.default
+    names = flag.value.expected.replace(" or ", ", ").split(", ") if flag.metavar == "NAME" else []
     assert [name for name in names if not re.search(rf"`([^`]*[, ])?{name}\b", row)] == []
-
-
-@pytest.mark.parametrize("flag", [flag for flag in FLAGS if flag.default], ids=attrgetter("name"))
-def test_the_contract_has_the_default_of_a_setting(flag):
-    default = f"{flag.default:g}" if isinstance(flag.default, float) else flag.default
-    assert re.search(rf"\([^)]*\b{default}\b", row_of(flag))
+    assert not default or re.search(rf"\([^)]*\b{default}\b", row)
 
 
 def row_of(flag) -> str:
@@ -400,27 +355,18 @@ def test_the_exit_codes_are_those_of_the_errors():
     assert documented == errors | {0, RUN_AGAIN, 129, 130, 143}
 
 
-@pytest.mark.parametrize(
-    "names",
-    [nn_aux.ACTIVATIONS, nn_aux.LOSSES, nn_aux.OPTIMIZERS, nn_aux.INITIALIZERS, nn_aux.SCHEDULES, nn_aux.SCALINGS],
-    ids=["activations", "losses", "optimizers", "initializers", "schedules", "scalings"],
-)
-def test_every_name_is_defined_among_the_numbers_and_listed_in_the_contract(names):
-    for document in (REPOSITORY / "docs" / "numbers.md", CONTRACT):
-        text = document.read_text()
-        assert [n for n in names if f"`{n}`" not in text] == [], document
+DEFINED = "ACTIVATIONS", "LOSSES", "OPTIMIZERS", "INITIALIZERS", "SCHEDULES", "SCALINGS"
+LISTED = "MONITORS", "THRESHOLD_RULES", "CALIBRATIONS", "EFFORTS"
 
 
-LISTED = [nn_aux.MONITORS, nn_aux.THRESHOLD_RULES, nn_aux.CALIBRATIONS, nn_aux.EFFORTS]
+@pytest.mark.parametrize("table", [*DEFINED, *LISTED])
+def test_every_name_is_listed_in_the_contract_and_of_computations_defined_among_the_numbers(table):
+    for document in (CONTRACT, NUMBERS) if table in DEFINED else (CONTRACT,):
+        text, end = document.read_text(), "`" if table in DEFINED else "[`=]"
+        assert [n for n in getattr(nn_aux, table) if not re.search(f"`{n}{end}", text)] == [], document
 
 
-@pytest.mark.parametrize("names", LISTED, ids=["monitors", "rules", "calibrations", "efforts"])
-def test_every_name_is_listed_in_the_contract(names):
-    text = CONTRACT.read_text()
-    assert [n for n in names if not re.search(rf"`{n}[`=]", text)] == []
-
-
-@pytest.mark.parametrize("document", [CONTRACT, REPOSITORY / "docs" / "numbers.md"], ids=name)
+@pytest.mark.parametrize("document", [CONTRACT, NUMBERS], ids=name)
 def test_activations_with_initial_weights_by_he_are_named(document):
     sentence = re.search(r"(?:he before|is `he` for layers with)([^;.]*)(?:else|lecun)", document.read_text())[1]
     named = [n for n in nn_aux.ACTIVATIONS if re.search(rf"\b{n}\b", sentence)]
@@ -434,26 +380,22 @@ def test_every_layer_kind_is_listed(document):
 
 
 def json_keys(mode: str) -> list[str]:
-    return next(names_in(keys) for row_mode, keys in table_after("JSON") if row_mode == mode)
+    return names_in(dict(table_after("JSON"))[mode])
 
 
-@pytest.mark.parametrize(
-    ("task", "write"),
-    [("binary", write_two_classes), ("multiclass", write_three_classes), ("regression", write_numbers)],
-)
-def test_the_json_keys_are_those_of_the_contract(task, write, folder):
-    write(folder / "data.csv")
-    of_several = succeed("--train", "--dataset", "data.csv", "--model", "m.bin", "--epochs", 2, "--json").json
-    assert set(json_keys("train")) | set(json_keys("train, effort")) == of_several.keys()
-    train = succeed(*ONE, "--dataset", "data.csv", "--model", "m.bin", "--epochs", 2, "--json").json
+@pytest.mark.parametrize("task, kind", [("binary", "two_classes"), ("multiclass", "three_classes"),
+                                        ("regression", "numbers")])  # fmt: skip
+def test_the_json_keys_are_those_of_the_contract(task, kind, folder):
+    getattr(command_line, f"write_{kind}")(folder / "data.csv")
+    given = ["--dataset", "data.csv", "--model", "m.bin", "--epochs", 2, "--json"]
+    several, train = succeed("--train", *given).json, succeed(*ONE, *given).json
+    assert {*json_keys("train"), *json_keys("train, effort")} == several.keys()
     assert list(train) == json_keys("train")
     assert list(succeed("--test", "--model", "m.bin", "--json").json) == json_keys(f"test, {task}")
-    info = set(succeed("--info", "--model", "m.bin", "--json").json)
     fields = {field for row in table_after("Model file") for field in names_in(row[0])}
-    assert info == {*json_keys("info"), *fields} - {"sha256"}
-    with open("m.bin", "rb") as file:
-        header = json.loads(file.read(int.from_bytes(file.read(8), "little")))
-    assert set(json.loads(header["__metadata__"]["nn"])) == fields
+    info = succeed("--info", "--model", "m.bin", "--json").json
+    assert info.keys() == {*json_keys("info"), *fields} - {"sha256"}
+    assert model_file.load("m.bin")[1].keys() == fields
 
 
 def test_the_json_keys_of_benchmarks_and_sweeps_are_those_of_the_contract(folder, datasets):

@@ -24,9 +24,8 @@ def test_there_is_code():
 
 @pytest.mark.parametrize("path", PYTHON, ids=name)
 def test_a_docstring_begins_with_a_verb_or_a_noun(path):
-    found = [
-        ast.get_docstring(node) or "" for node in ast.walk(ast.parse(path.read_text())) if isinstance(node, DOCUMENTED)
-    ]
+    nodes = [node for node in ast.walk(ast.parse(path.read_text())) if isinstance(node, DOCUMENTED)]
+    found = [ast.get_docstring(node) or "" for node in nodes]
     assert [text.splitlines()[0] for text in found if re.match(r"(What|Whether|That)\b", text)] == []
 
 

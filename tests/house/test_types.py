@@ -14,11 +14,8 @@ import nn
 PACKAGE = Path(nn.__file__).parent
 SCRIPT = """
 from typing import Any
-
 import numpy as np
-
 import nn
-
 
 class Told(nn.Callback):
     def epoch(
@@ -26,31 +23,26 @@ class Told(nn.Callback):
     ) -> None:
         print(epoch, loss)
 
-
-def main() -> None:
-    ds: nn.Dataset = nn.load("CC.csv", target="Class")
-    net = nn.Network("30,60,10,1", task=ds.task, seed=0)
-    figures: dict[str, Any] = nn.train(net, ds, epochs=20, learning_rate=1e-3, callback=Told())
-    print(figures["loss"], nn.test(net, nn.load("test.csv"), intervals=True)["rows"])
-    net.export("m.bin")
-    again = nn.Network.load("m.bin", threads=2)
-    scores: np.ndarray = again.predict(ds.x)
-    weights: dict[str, np.ndarray] = again.parameters()
-    again.set_parameters(weights)
-    print(again.members[0].seed, again.columns, scores.shape, nn.__version__)
-    nn.export(again, "m.onnx")
-    nn.load({"a": [1, 2], "b": [0, 1]}, target="b")
-    nn.load(np.zeros((3, 2)), y=np.zeros(3))
-    classifier = nn.NetworkClassifier(effort="quick", epochs=3)
-    classifier.fit(np.zeros((4, 2)), [0, 1, 0, 1])
-    print(classifier.predict(np.zeros((4, 2))))
-    try:
-        nn.load("none.csv")
-    except nn.NnError as error:
-        print(error.exit_code)
-
-
-main()
+ds: nn.Dataset = nn.load("CC.csv", target="Class")
+net = nn.Network("30,60,10,1", task=ds.task, seed=0)
+figures: dict[str, Any] = nn.train(net, ds, epochs=20, learning_rate=1e-3, callback=Told())
+print(figures["loss"], nn.test(net, nn.load("test.csv"), intervals=True)["rows"])
+net.export("m.bin")
+again = nn.Network.load("m.bin", threads=2)
+scores: np.ndarray = again.predict(ds.x)
+weights: dict[str, np.ndarray] = again.parameters()
+again.set_parameters(weights)
+print(again.members[0].seed, again.columns, scores.shape, nn.__version__)
+nn.export(again, "m.onnx")
+nn.load({"a": [1, 2], "b": [0, 1]}, target="b")
+nn.load(np.zeros((3, 2)), y=np.zeros(3))
+classifier = nn.NetworkClassifier(effort="quick", epochs=3)
+classifier.fit(np.zeros((4, 2)), [0, 1, 0, 1])
+print(classifier.predict(np.zeros((4, 2))))
+try:
+    nn.load("none.csv")
+except nn.NnError as error:
+    print(error.exit_code)
 """
 
 
@@ -59,12 +51,9 @@ STUB = PACKAGE / "train" / "call.pyi"  # python tests/house/test_types.py writes
 
 def stub() -> str:
     """What an editor reads of nn.train: its settings by name, as the record has them."""
-    positional, named = [], []
-    for one in inspect.signature(nn.train).parameters.values():
-        if one.kind is one.KEYWORD_ONLY:
-            named.append(f"    {one.name}: {one.annotation} = ...,\n")
-        else:
-            positional.append(f"    {one.name}: {one.annotation},\n")
+    parameters = inspect.signature(nn.train).parameters.values()
+    positional = [f"    {one.name}: {one.annotation},\n" for one in parameters if one.kind is not one.KEYWORD_ONLY]
+    named = [f"    {one.name}: {one.annotation} = ...,\n" for one in parameters if one.kind is one.KEYWORD_ONLY]
     return f'''"""The settings of train by name, for editors: made from FLAGS by tests/house/test_types.py."""
 
 from typing import Any
@@ -94,10 +83,9 @@ def test_editors_see_the_public_names():
     assert (PACKAGE / "py.typed").exists()
 
 
-@pytest.mark.parametrize(
-    "checker, given",
-    [("mypy", ["--strict", "--ignore-missing-imports"]), ("pyright", ["--pythonpath", sys.executable])],
-)
+@pytest.mark.parametrize("checker, given", [
+    ("mypy", ["--strict", "--ignore-missing-imports"]), ("pyright", ["--pythonpath", sys.executable]),
+])  # fmt: skip
 def test_a_script_has_no_errors_of_types(checker, given, tmp_path, monkeypatch):
     if find_spec(checker) is None:
         pytest.skip(f"{checker} is not installed")

@@ -13,7 +13,8 @@ from nn.study import sweep, sweep_page
 from nn.study.results import INFERENCE_ROWS
 
 SIZES = (  # layers, parameters, depth
-    ("50,50:relu,1:linear", 2_601, 1), ("50,1600:relu,1:linear", 83_201, 1), ("50,400:relu,250:relu,1:linear", 120_401, 2)
+    ("50,50:relu,1:linear", 2_601, 1), ("50,1600:relu,1:linear", 83_201, 1),
+    ("50,400:relu,250:relu,1:linear", 120_401, 2)
 )  # fmt: skip
 
 

@@ -1,5 +1,5 @@
-/* Predicts rows that tests write: of each input a field that ends in a zero byte, w and a word or d and a number. Writes
- * what nn_predict_double returns, the class and the outputs of each row, each ended by a zero byte. */
+/* Predicts rows that tests write: of each input a field that ends in a zero byte, w and a word or d and a number.
+ * Writes what nn_predict_double returns, the class and the outputs of each row, each ended by a zero byte. */
 #include "m.c"
 
 #include <stdio.h>
@@ -7,28 +7,22 @@
 
 static char field[1 << 20];
 
-/* Reads a field; returns 0 at the end of the input. */
-static int next_field(void)
+/* Reads a field and its value; returns 0 at the end of the input. The word has a place of its own, behind which a
+ * sanitizer sees each byte that is read. */
+static int next_value(int column, double *value)
 {
     size_t length = 0;
+    char *word;
     int c;
     while ((c = getchar()) != EOF && c && length + 1 < sizeof field)
         field[length++] = (char)c;
-    field[length] = '\0';
-    return c != EOF;
-}
-
-/* The value of the field. The word has a place of its own, behind which a sanitizer sees each byte that is read. */
-static double value_of(int column)
-{
-    double value;
-    char *word = (char *)malloc(strlen(field) + 1);
-    if (!word)
-        abort();
-    strcpy(word, field);
-    value = *word == 'w' ? nn_code(column, word + 1) : strtod(word + 1, NULL);
+    field[length++] = '\0';
+    if (c == EOF || !(word = (char *)malloc(length)))
+        return 0;
+    memcpy(word, field, length);
+    *value = *word == 'w' ? nn_code(column, word + 1) : strtod(word + 1, NULL);
     free(word);
-    return value;
+    return 1;
 }
 
 int main(void)
@@ -37,11 +31,9 @@ int main(void)
     static nn_real out[NN_OUTPUTS];
     for (;;) {
         const char *name;
-        for (int i = 0; i < NN_INPUTS; i++) {
-            if (!next_field())
+        for (int i = 0; i < NN_INPUTS; i++)
+            if (!next_value(i, &row[i]))
                 return 0;
-            row[i] = value_of(i);
-        }
         printf("%d%c", nn_predict_double(row, out), 0);
         name = nn_class_name(nn_class(out));
         printf("%s%c", name ? name : "", 0);

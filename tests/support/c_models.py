@@ -18,20 +18,18 @@ from support.command_line import ONE, succeed
 from support.distances import relative_distance
 from support.mixed_table import read_raw
 
-STRICT = ["-Wall", "-Wextra", "-Wpedantic", "-Wshadow", "-Wconversion", "-Werror"]
+STRICT = ["-Wall", "-Wextra", "-Wpedantic", "-Wshadow", "-Wconversion", "-Wundef", "-Werror"]
 C99 = ["-std=c99", "-ffp-contract=off"]
 SANITIZED = ["-g", "-fsanitize=address,undefined", "-fno-sanitize-recover=all"]
 DRIVER = Path(__file__).with_name("c_driver.c")
 SINGLE = 1e-6  # float32: sums are doubles in both, in another order in backend omp; of the whole vector
-COMPILERS = {  # name -> how it compiles a file as the C that it may be
-    "gcc": ["gcc", "-std=c99"],
-    "clang": ["clang", "-std=c99"],
-    "g++": ["g++", "-x", "c++", "-std=c++11"],
-    "clang++": ["clang++", "-x", "c++", "-std=c++17"],
-}
-PROCESSORS = {  # name -> (compiler, what runs its programs)
-    "arm64": ("aarch64-linux-gnu-gcc", "qemu-aarch64"),
-    "arm": ("arm-linux-gnueabihf-gcc", "qemu-arm"),
+COMPILERS = {  # name -> (what runs its programs, how it compiles a file as the C that it may be)
+    "gcc": ([], "gcc -std=c99"),
+    "clang": ([], "clang -std=c99"),
+    "g++": ([], "g++ -x c++ -std=c++11"),
+    "clang++": ([], "clang++ -x c++ -std=c++17"),
+    "arm64": (["qemu-aarch64"], "aarch64-linux-gnu-gcc -std=c99 -static"),
+    "arm": (["qemu-arm"], "arm-linux-gnueabihf-gcc -std=c99 -static"),
 }
 
 
@@ -42,12 +40,16 @@ def require(*programs: str) -> None:
             pytest.skip(f"{program} is not installed")
 
 
-def require_library_of(compiler: str) -> None:
-    """Skip the test where a compiler for another processor has no C library: Debian's comes as a package of its own."""
-    require(compiler)
-    done = subprocess.run([compiler, "-E", "-"], input="#include <math.h>", capture_output=True, text=True)
-    if done.returncode:
-        pytest.skip(f"{compiler} finds no C library")
+def toolchain(name: str) -> dict:
+    """Return what runs the programs of one of COMPILERS, and how it compiles; skip the test where something is absent.
+
+    A compiler for another processor may have no C library: Debian's comes as a package of its own.
+    """
+    runner, compiler = COMPILERS[name][0], [*COMPILERS[name][1].split(), "-ffp-contract=off"]
+    require(*runner, compiler[0])
+    if subprocess.run([compiler[0], "-E", "-"], input=b"#include <math.h>", capture_output=True).returncode:
+        pytest.skip(f"{compiler[0]} finds no C library")
+    return {"runner": runner, "compiler": compiler}
 
 
 def compiled(source, *flags: str, compiler=("gcc", *C99), output: str = "") -> Path:
@@ -80,17 +82,16 @@ def run(command, text: str | bytes) -> subprocess.CompletedProcess:
 
 
 class Library:
-    """A model in a library. dtype: of its nn_real; inputs, outputs: of a row and of its prediction."""
+    """A model in a library. dtype: of its nn_real; outputs: of a prediction."""
 
-    def __init__(self, path, dtype: str, inputs: int, outputs: int):
+    def __init__(self, path, dtype: str, outputs: int):
         self._library, self._dtype, self._outputs = ctypes.CDLL(str(path)), dtype, outputs
-        self.inputs = inputs
-        self._library.nn_predict.argtypes = [ctypes.c_void_p] * 2
 
     @classmethod
-    def of(cls, net, source, **options) -> Library:
-        """Return the compiled C file of a network."""
-        return cls(compiled(source, **options), net.dtype, net.inputs, net.outputs)
+    def of(cls, net, folder, *flags: str, name: str = "m") -> Library:
+        """Return the compiled C file of a network, which is exported into the folder; each name is loaded once."""
+        nn.export(net, folder / f"{name}.c")
+        return cls(compiled(folder / f"{name}.c", *flags), net.dtype, net.outputs)
 
     def answer(self, row, double: bool = False) -> tuple[int, np.ndarray]:
         """Return (what nn_predict returns, the prediction) for one row. double: by nn_predict_double."""
@@ -120,11 +121,10 @@ class Library:
 # ---------------------------------------------------------------- beside --predict
 
 
-def trained(folder, data, *flags) -> Path:
-    """The C file of a network that was trained on a table, beside m.bin."""
+def trained(folder, data, *flags) -> None:
+    """Write m.c, the C file of a network that is trained on a table, beside m.bin."""
     succeed(*ONE, "--dataset", data, "--model", folder / "m.bin", "--epochs", 3, "-q", *flags)
     succeed("--export", "--model", folder / "m.bin", "-o", folder / "m.c", "-q")
-    return folder / "m.c"
 
 
 def predicted(folder, new, *flags) -> dict:
@@ -133,23 +133,14 @@ def predicted(folder, new, *flags) -> dict:
     return read_raw(folder / "p.csv")
 
 
-def seconds(text: str) -> float:
-    """The seconds of an ISO date since 1970, nan of what is none."""
+def _value(text: str, reads: str) -> bytes | float:
+    """A field as a column reads it: a number, or the seconds since 1970, nan of what is none; others: a word."""
     try:
-        return (np.datetime64(text) - np.datetime64(0, "s")) / np.timedelta64(1, "s")
+        if reads == "date":
+            return (np.datetime64(text) - np.datetime64(0, "s")) / np.timedelta64(1, "s")
+        return float(text) if reads == "number" else text.encode("latin-1")
     except ValueError:
         return np.nan
-
-
-def number(text: str) -> float:
-    """A number, nan of what is none."""
-    try:
-        return float(text)
-    except ValueError:
-        return np.nan
-
-
-READERS = {"number": number, "date": seconds}  # of an encoder's `reads`; other columns are words
 
 
 def fields(rows: list) -> bytes:
@@ -166,8 +157,8 @@ def rows_of(net, path) -> list[list]:
     if net.encoding.names:
         head = rows.pop(0)
         places = [head.index(name.encode().decode("latin-1")) for name in net.encoding.names]
-    readers = [READERS.get(encoder.reads, lambda word: word.encode("latin-1")) for encoder in net.encoding.encoders]
-    return [[read(row[place].strip()) for read, place in zip(readers, places)] for row in rows]
+    reads = [encoder.reads for encoder in net.encoding.encoders]
+    return [[_value(row[place].strip(), kind) for kind, place in zip(reads, places)] for row in rows]
 
 
 def answers(command, net, rows: list) -> tuple[list[int], dict]:
@@ -192,7 +183,7 @@ def check_agreement(found: dict, wanted: dict, tolerance: float) -> None:
             assert relative_distance(np.array(values), np.array(wanted[name], float)) <= tolerance, name
 
 
-def check_program(folder, new, tolerance: float = SINGLE, backend: str = "auto", runner: tuple = (), **options) -> None:
+def check_program(folder, new, tolerance: float = SINGLE, backend: str = "auto", runner=(), **options) -> None:
     """The C file gives for the rows of the file `new` what --predict gives."""
     net = nn.Model.load(folder / "m.bin").network
     codes, found = answers([*runner, program(folder / "m.c", **options)], net, rows_of(net, new))

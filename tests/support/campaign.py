@@ -24,43 +24,27 @@ class Case:
 
     command: str
     whole: tuple[str, ...] = ()  # replaced whole, the same bytes each time
-    timed: tuple[str, ...] = ()  # replaced whole, but they hold times
+    timed: tuple[str, ...] = ()  # replaced whole, but they hold times or a state
     lines: tuple[str, ...] = ()
     beside: tuple[str, ...] = ()  # beginnings of new files that hold what was written until the fault
     is_long: bool = False
 
 
+TRAIN = "--train --dataset two.csv --model m.bin"
 CASES = {
-    "train": Case(
-        "--train --dataset two.csv --model m.bin --networks 1 --epochs 2 --checkpoint c.ck --history h.csv "
-        "--trace t.json",
-        whole=("m.bin",), timed=("t.json", "c.ck"), lines=("h.csv",),
-    ),
-    "train --logdir": Case(
-        "--train --dataset two.csv --model m.bin --networks 1 --epochs 2 --logdir log",
-        whole=("m.bin",), beside=("log/",),
-    ),
-    "train, .m": Case(
-        "--train --dataset two.csv --model m.m --epochs 1 --layers 2,2,1:sigmoid --activation sigmoid",
-        whole=("m.m",),
-    ),
-    "train --folds": Case(
-        "--train --dataset two.csv --model m.bin --epochs 1 --folds 2 -o p.csv", whole=("m.bin", "p.csv")
-    ),
-    "train --resume": Case(
-        "--train --dataset two.csv --model m.bin --layers 2,4,1 --epochs 2 --resume old.ck --checkpoint c.ck "
-        "--history h.csv",
-        whole=("m.bin",), timed=("c.ck",), lines=("h.csv",),
-    ),
-    "train --vary": Case(
-        "--train --dataset two.csv --model m.bin --epochs 2 --networks 2 --vary epochs=1|2 --checkpoint c.ck",
-        whole=("m.bin",), timed=("c.ck",),
-    ),
+    "train": Case(f"{TRAIN} --networks 1 --epochs 2 --checkpoint c.ck --history h.csv --trace t.json",
+                  whole=("m.bin",), timed=("t.json", "c.ck"), lines=("h.csv",)),
+    "train --logdir": Case(f"{TRAIN} --networks 1 --epochs 2 --logdir log", whole=("m.bin",), beside=("log/",)),
+    "train, .m": Case("--train --dataset two.csv --model m.m --epochs 1 --layers 2,2,1:sigmoid --activation sigmoid",
+                      whole=("m.m",)),
+    "train --folds": Case(f"{TRAIN} --epochs 1 --folds 2 -o p.csv", whole=("m.bin", "p.csv")),
+    "train --resume": Case(f"{TRAIN} --layers 2,4,1 --epochs 2 --resume old.ck --checkpoint c.ck --history h.csv",
+                           whole=("m.bin",), timed=("c.ck",), lines=("h.csv",)),
+    "train --vary": Case(f"{TRAIN} --epochs 2 --networks 2 --vary epochs=1|2 --checkpoint c.ck",
+                         whole=("m.bin",), timed=("c.ck",)),
     "export": Case("--export --model old.bin -o m.onnx", whole=("m.onnx",)),
     "predict": Case("--predict --dataset two.csv --model old.bin -o p.csv", whole=("p.csv",)),
-    "test --report": Case(
-        "--test --dataset two.csv --model old.bin --report r.html", timed=("r.html",), is_long=True
-    ),
+    "test --report": Case("--test --dataset two.csv --model old.bin --report r.html", timed=("r.html",), is_long=True),
     "plot": Case("--plot old.bin -o pictures --report r.html", timed=("r.html",), is_long=True),
 }  # fmt: skip
 FILES = ("create", "write", "fsync", "rename")

@@ -1,7 +1,7 @@
 /* faults.c - an interposer for LD_PRELOAD: the n-th call of a kind fails, so that a test can let every call fail once.
  *
  * It counts what the tests are about: the core's allocations, told by the object that calls; large allocations of
- * anyone; files that are created; writes to regular files, fsync and rename; reads and seeks in files of the current folder.
+ * anyone; files that are created; writes to regular files, fsync and rename; reads and seeks in files of this folder.
  */
 #define _GNU_SOURCE
 #include <dlfcn.h>
@@ -108,7 +108,7 @@ READING(pread, off_t)
 READING(pread64, off64_t)
 
 #define SEEKING(name, offset) \
-    offset name(int file, offset to, int from) { return is_here(file) && fails(READ) ? -1 : NEXT(name)(file, to, from); }
+    offset name(int file, offset to, int at) { return is_here(file) && fails(READ) ? -1 : NEXT(name)(file, to, at); }
 SEEKING(lseek, off_t)
 SEEKING(lseek64, off64_t)
 

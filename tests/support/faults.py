@@ -60,10 +60,6 @@ def outcomes(kind: str, command: list[str], folder: Path, *, lasting: bool = Fal
     return [Outcome(**json.loads(line)) for line in done.stdout.splitlines()]
 
 
-def _contents(folder: Path) -> dict[str, str]:
-    return {str(p.relative_to(folder)): p.read_bytes().decode("latin-1") for p in folder.rglob("*") if p.is_file()}
-
-
 def _main(command: list[str]) -> None:
     kind, lasting = json.loads(os.environ["NN_FAULTS"])
     number, library = KINDS.index(kind), ctypes.CDLL(None)
@@ -85,7 +81,9 @@ def _main(command: list[str]) -> None:
         arm(number, -1, -1, 0)
         if made < n:  # the command makes fewer calls: all of them have failed once
             return
-        print(json.dumps(asdict(Outcome(n, *result, _contents(copy)))), flush=True)
+        files = [path.relative_to(copy) for path in copy.rglob("*") if path.is_file()]
+        found = {str(path): path.read_bytes().decode("latin-1") for path in files}
+        print(json.dumps(asdict(Outcome(n, *result, found))), flush=True)
     raise SystemExit(f"more than {MOST} calls")
 
 

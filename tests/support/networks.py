@@ -85,6 +85,9 @@ def with_activation(name: str) -> list[str]:
 
 
 BELOW_A_LOSS = "6,5:tanh,3", "2x4x4,conv3k2:tanh,3"
+EVERY_ACTIVATION = [spec for name in ACTIVATIONS for spec in with_activation(name)]
+# every layer kind and activation that can be exported without a table
+EXPORTED = [spec for spec in [*ALONE, *STACKS, *EVERY_ACTIVATION] if spec.partition(",")[0] not in TABLES]
 # every layer kind, activation and loss -> networks that have it, as (spec, options of a network)
 EVERY = {
     **{kind: [(spec, {})] for kind, spec in KINDS.items()},

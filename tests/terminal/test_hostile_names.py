@@ -37,8 +37,6 @@ TASKS = {
     "multiclass": lambda row, drawn: f"{'abc'[row % 3]}{EVIL}",
     "regression": lambda row, drawn: drawn.random(),
 }
-
-
 MODEL, OTHER = f"m{EVIL}.bin", f"n{EVIL}.bin"
 ON_TABLE, ON_MODEL = ["--dataset", f"data{EVIL}.db", "--model", MODEL], ["--model", MODEL]
 SMALL = ["--epochs", 2, "--batch_number", 16]
@@ -49,39 +47,31 @@ COMMANDS = [  # and their exit codes
     (0, ["--train", "--effort", "quick", *ON_TABLE[:2], "--model", OTHER, "--verbose"]),
     (0, ["--train", "--networks", 2, *ON_TABLE, *SMALL, "--vary", "learning_rate=0.1|0.01"]),
     (0, ["--train", "--folds", 2, *ON_TABLE, *SMALL, "-o", "/dev/null"]),
-    (0, ["--info", *ON_MODEL]),
-    (0, ["--test", *ON_MODEL, "--intervals", "--verbose"]),
-    (0, ["--test", *ON_TABLE]),
-    (0, ["--test", *ON_TABLE, "--json"]),
+    (0, ["--info", *ON_MODEL]), (0, ["--test", *ON_MODEL, "--intervals", "--verbose"]),
+    (0, ["--test", *ON_TABLE]), (0, ["--test", *ON_TABLE, "--json"]),
     (0, ["--export", *ON_MODEL, "-o", f"m{EVIL}.onnx", "--debug"]),
-    (0, ["--explain", *ON_TABLE, "-o", "-"]),
-    (0, ["--explain", *ON_TABLE]),
+    (0, ["--explain", *ON_TABLE, "-o", "-"]), (0, ["--explain", *ON_TABLE]),
     (0, ["--train", "--networks", 1, *ON_TABLE[:2], "--model", OTHER, *SMALL]),
     (0, ["--compare", f"{MODEL},{OTHER}", *ON_TABLE[:2]]),
     (0, ["--compare", f"{MODEL},{OTHER}", *ON_TABLE[:2], "--report", f"compared{EVIL}.md"]),
-    (0, ["--test", *ON_TABLE, "--report", f"page{EVIL}.md"]),
+    (0, ["--test", *ON_TABLE, "--report", f"page{EVIL}.md"]), (0, ["--test", "--dataset", f"odd{EVIL}.db", *ON_MODEL]),
     (0, ["--info", *ON_MODEL, "--report", f"page{EVIL}.html"]),
-    (0, ["--test", "--dataset", f"odd{EVIL}.db", *ON_MODEL]),
     ((0, 2), ["--train", "--networks", 1, *ON_TABLE, *SMALL, "--positive", f"yes{EVIL}"]),
     (2, ["--train", *ON_TABLE, "--positive", EVIL]),
     (2, ["--train", *ON_TABLE, "--ordered", f"kind{EVIL}=a{EVIL}<{EVIL}<{EVIL}"]),
     (0, ["--sweep", f"plan{EVIL}.json", "-o", f"results{EVIL}.csv"]),
     (65, ["--sweep", f"rows{EVIL}.csv", "-o", f"results{EVIL}.csv"]),
     (0, ["--plot", f"results{EVIL}.csv", "-o", f"pictures{EVIL}"]),
-    (2, ["--compare", EVIL]),
-    (2, ["--test", *ON_TABLE, "--report", EVIL]),
-    (0, ["--predict", *ON_TABLE]),
-    (0, ["--predict", *ON_TABLE, "-o", "-", "--quiet"]),
-    (66, ["--plot", f"t{EVIL}.csv", "-o", "pictures"]),
-    (0, ["--plot", MODEL, "-o", f"pictures{EVIL}"]),
+    (2, ["--compare", EVIL]), (2, ["--test", *ON_TABLE, "--report", EVIL]),
+    (0, ["--predict", *ON_TABLE]), (0, ["--predict", *ON_TABLE, "-o", "-", "--quiet"]),
+    (66, ["--plot", f"t{EVIL}.csv", "-o", "pictures"]), (0, ["--plot", MODEL, "-o", f"pictures{EVIL}"]),
     (66, ["--train", "--dataset", f"none{EVIL}", "--model", MODEL, "--debug"]),
     (2, ["--train", *ON_TABLE, "--target", EVIL]),
     (65, ["--train", *ON_TABLE, "--numbers", f"kind{EVIL}", "--strict"]),
-    (66, ["--predict", *ON_TABLE[:2], "--model", EVIL]),
-    (2, ["--train", f"--{EVIL}"]),
+    (66, ["--predict", *ON_TABLE[:2], "--model", EVIL]), (2, ["--train", f"--{EVIL}"]),
     (2, ["--train", "--layers", EVIL, *ON_TABLE]),
     (73, ["--train", *ON_TABLE[:2], "--model", f"none{EVIL}/m.bin"]),
-]
+]  # fmt: skip
 
 
 @pytest.mark.parametrize("task, start", [("binary", run), ("multiclass", on_terminal), ("regression", on_terminal)])
@@ -109,8 +99,6 @@ def test_no_control_character_of_a_name_is_shown(folder, monkeypatch, task, star
 def test_few_places_write_to_a_stream():
     """All others call show, say or table."""
     own = {path.relative_to(ROOT / "nn").as_posix(): path.read_text() for path in (ROOT / "nn").rglob("*.py")}
-    printing = {
-        name for name, text in own.items() if re.search(r"^ +print\(|std(out|err)\.write\(", text, re.MULTILINE)
-    }
-    known = {"utils/messages.py", "terminal/tables.py", "terminal/help.py", "commands/common.py", "__main__.py"}
-    assert printing == known
+    printing = {name for name, text in own.items() if re.search(r"^ +print\(|std(out|err)\.write\(", text, re.M)}
+    assert printing == {"utils/messages.py", "terminal/tables.py", "terminal/help.py", "commands/common.py",
+                        "__main__.py"}  # fmt: skip

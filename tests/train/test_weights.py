@@ -18,7 +18,8 @@ OPTIMIZERS = {
 # micro-batches, one output, a wide layer below it, large products, fused layers
 PATHS = ["30,60,10,1", "5,1", "8,1200:tanh,1", "20,300,200,3", "3x12x12,conv16k3p1,maxpool2,4"]
 CASES = [
-    *((f"6,5:tanh,{n}:{OUTPUT_ACTIVATIONS.get(loss, 'linear')}", ROWS, loss, "sgd") for loss in TARGETS for n in (1, 3)),
+    *((f"6,5:tanh,{n}:{OUTPUT_ACTIVATIONS.get(loss, 'linear')}", ROWS, loss, "sgd")
+      for loss in TARGETS for n in (1, 3)),
     # masks of dropout differ from row to row
     *((spec, ROWS, None, optimizer) for kind, spec in KINDS.items() if kind != "dropout" for optimizer in OPTIMIZERS),
     *((spec, 700, None, "sgd") for spec in PATHS),

@@ -18,6 +18,7 @@ from importlib import import_module
 from pathlib import Path
 
 import pytest
+from support.campaign import OLD, TRAIN, Case
 from support.command_line import ONE, environment, run, succeed, write_two_classes
 from support.effort import EFFORT
 
@@ -28,9 +29,7 @@ import nn.utils
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="the signals are those of POSIX")
 
 SIGNALS = [signal.SIGINT, signal.SIGTERM, signal.SIGHUP]
-OLD = b"as it was\n"
 SECONDS = 20  # after the signal, on a machine that does much else; alone it is a fraction of one
-TRAIN = "--train --dataset two.csv --model m.bin"
 
 # Python's own start is not nn's: a closed pipe tells when nn has begun
 LAUNCH = """
@@ -42,22 +41,10 @@ runpy.run_module("nn", run_name="__main__", alter_sys=True)
 """
 
 
-@dataclass(frozen=True)
-class Case:
-    """A command, and the files that it replaces whole or adds lines to."""
-
-    command: str
-    whole: tuple[str, ...] = ()
-    lines: tuple[str, ...] = ()
-    saves: bool = False  # its state, in c.ck
-
-
 CASES = {
     "train": Case(f"{TRAIN} --layers 2,8,1 --epochs 100", whole=("m.bin",)),
-    "train --checkpoint": Case(
-        f"{TRAIN} --layers 2,8,1 --epochs 100 --checkpoint c.ck --history h.csv",
-        whole=("m.bin",), lines=("h.csv",), saves=True,
-    ),
+    "train --checkpoint": Case(f"{TRAIN} --layers 2,8,1 --epochs 100 --checkpoint c.ck --history h.csv",
+                               whole=("m.bin",), timed=("c.ck",), lines=("h.csv",)),
     "train --networks": Case(f"{TRAIN} --networks 3 --epochs 60", whole=("m.bin",)),
     "train --folds": Case(f"{TRAIN} --folds 3 --epochs 60 -o p.csv", whole=("m.bin", "p.csv")),
     "train --effort": Case(f"{TRAIN} --effort quick", whole=("m.bin",)),
@@ -93,10 +80,6 @@ def prepared(tmp_path, monkeypatch):
     return folder
 
 
-def contents(folder: Path) -> dict[str, bytes]:
-    return {file.name: file.read_bytes() for file in folder.iterdir()}
-
-
 def ended(case: Case, prepared: Path, signum: int | None = None, after: float = 0.0) -> Ended:
     """Run the command in a copy of the folder, in which old files are in the place of the new ones; send it the signal
     `after` seconds after it began. Ctrl-C goes to all its processes, as from a terminal."""
@@ -104,13 +87,11 @@ def ended(case: Case, prepared: Path, signum: int | None = None, after: float = 
     shutil.rmtree(folder, ignore_errors=True)
     shutil.copytree(prepared, folder)
     for name in case.whole:
-        (folder / name).write_bytes(OLD)
+        (folder / name).write_text(OLD)
     reading, writing = os.pipe()
-    process = subprocess.Popen(
-        [sys.executable, "-c", LAUNCH, str(writing), *case.command.split(), "--quiet"],
-        cwd=folder, env=environment(), pass_fds=[writing], start_new_session=True,
-        stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True,
-    )  # fmt: skip
+    command = [sys.executable, "-c", LAUNCH, str(writing), *case.command.split(), "--quiet"]
+    options = {"cwd": folder, "env": environment(), "pass_fds": [writing], "start_new_session": True, "text": True}
+    process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, **options)
     os.close(writing)
     try:
         os.read(reading, 1)
@@ -121,7 +102,8 @@ def ended(case: Case, prepared: Path, signum: int | None = None, after: float = 
             with contextlib.suppress(ProcessLookupError):  # it has ended before
                 send(process.pid, signum)
         _, err = process.communicate(timeout=SECONDS if signum else 120)
-        return Ended(process.returncode, err, time.perf_counter() - began, contents(folder))
+        files = {file.name: file.read_bytes() for file in folder.iterdir()}
+        return Ended(process.returncode, err, time.perf_counter() - began, files)
     finally:
         os.close(reading)
         process.kill()
@@ -132,24 +114,21 @@ def wrong(case: Case, peace: Ended, hit: Ended, signum: int) -> list[str]:
     """Return what breaks a promise."""
     trains = case.command.startswith("--train")
     told = 128 + (signal.SIGTERM if trains and signum == signal.SIGHUP else signum)
-    told = 75 if case.saves and signum != signal.SIGINT else told
+    told = 75 if "c.ck" in case.timed and signum != signal.SIGINT else told
     line = rf"nn: stopped by {signal.Signals(signum).name}(: .+)?\n"
     lines = {0: "", -signum: "", 128 + signum: line, told: line}  # -signum: before nn hears signals or when all is done
     found = []
-    if hit.code not in lines:
-        found.append(f"exit code {hit.code}")
-    elif not re.fullmatch(lines[hit.code], hit.err):
-        found.append("not the line that tells of the signal, or a line without need")
+    if not re.fullmatch(lines.get(hit.code, "no such code"), hit.err):
+        found.append(f"exit code {hit.code}, not the line that tells of the signal, or a line without need")
     for name, data in hit.files.items():
-        old = OLD if name in case.whole else peace.files.get(name)
         if name in case.whole:
-            right = data in ((OLD, peace.files[name]) if hit.code else (peace.files[name],))
+            right = data == peace.files[name] or hit.code and data == OLD.encode()
         elif name in case.lines:
             right = data == b"" or data.endswith(b"\n") and data.count(b"\n") <= peace.files[name].count(b"\n")
         elif trains and name in ("m.bin.part", "c.ck"):
-            right = bool(hit.code) or name in peace.files
+            right = hit.code or name in peace.files
         else:
-            right = data == old
+            right = data == peace.files.get(name)
         if not right:
             found.append(f"{name} is left over or half written")
     found += [f"{name} is gone" for name in peace.files.keys() - hit.files.keys() - {*case.lines, "c.ck"}]
@@ -183,6 +162,16 @@ def test_a_signal_at_any_moment(prepared, monkeypatch, mode):
     assert stopped
 
 
+@contextlib.contextmanager
+def handled(signum: signal.Signals, handler):
+    """Meanwhile the signal has that handler in this process."""
+    before = signal.signal(signum, handler)
+    try:
+        yield
+    finally:
+        signal.signal(signum, before)
+
+
 @pytest.mark.parametrize("signum", SIGNALS)
 def test_a_signal_in_a_destructor_is_not_lost(prepared, monkeypatch, signum):
     """Python would print the error that is raised there, and go on."""
@@ -198,12 +187,9 @@ def test_a_signal_in_a_destructor_is_not_lost(prepared, monkeypatch, signum):
         raise AssertionError("the signal was lost")
 
     monkeypatch.setattr(nn.commands.use, "load_network", endless)
-    before = signal.signal(signum, signal.SIG_DFL)
-    try:
+    with handled(signum, signal.SIG_DFL):
         result = run("--info", "--model", "old.bin")
-    finally:
-        signal.signal(signum, before)
-    assert result == (128 + signum, "", f"nn: stopped by {signal.Signals(signum).name}\n")
+    assert result == (128 + signum, "", f"nn: stopped by {signum.name}\n")
 
 
 def test_a_signal_is_no_failure_of_the_file_that_is_read(prepared, monkeypatch):
@@ -251,9 +237,7 @@ def test_a_signal_while_a_class_names_its_attributes_is_told_as_one(prepared, mo
     assert result.err.count("\n") == 1
 
 
-@pytest.mark.parametrize(
-    "module, call", [(nn.utils.output_files.fcntl, "flock"), (os, "unlink")], ids=["taken", "given back"]
-)
+@pytest.mark.parametrize("module, call", [(nn.utils.output_files.fcntl, "flock"), (os, "unlink")])
 def test_a_signal_while_a_lock_is_taken_or_given_back_leaves_no_file(tmp_path, monkeypatch, module, call):
     usual = getattr(module, call)
 
@@ -263,12 +247,9 @@ def test_a_signal_while_a_lock_is_taken_or_given_back_leaves_no_file(tmp_path, m
         return usual(*arguments)
 
     monkeypatch.setattr(module, call, signalled)
-    before = signal.signal(signal.SIGINT, signal.default_int_handler)
-    try:
-        with pytest.raises(KeyboardInterrupt), nn.utils.sole_writer(tmp_path / "m.bin"):
-            assert call == "unlink"
-    finally:
-        signal.signal(signal.SIGINT, before)
+    writer, usual_handler = nn.utils.sole_writer(tmp_path / "m.bin"), signal.default_int_handler
+    with handled(signal.SIGINT, usual_handler), pytest.raises(KeyboardInterrupt), writer:
+        assert call == "unlink"
     assert list(tmp_path.iterdir()) == [] and not nn.utils.output_files._locks
 
 
@@ -285,12 +266,9 @@ def test_a_signal_waits_while_onnx_is_imported(prepared, monkeypatch, signum):
             passed.append(name)
         return usual(name, *arguments)
 
-    before = signal.signal(signum, signal.SIG_DFL)
     monkeypatch.chdir(prepared)
     monkeypatch.setattr(builtins, "__import__", importing)
-    try:
+    with handled(signum, signal.SIG_DFL):
         result = run("--export", "--model", "old.bin", "-o", "new.onnx")
-    finally:
-        signal.signal(signum, before)
     assert passed and result.code == 128 + signum and result.err == f"nn: stopped by {signum.name}\n"
     assert not os.path.exists("new.onnx")
