@@ -150,7 +150,7 @@ def _check_finite(source: TableSource, table: Table, place: int, column: Column)
     if infinite := {word: one for word, one in column.odd.items() if is_not_finite(word)}:
         found = first_odd(source, table, place, infinite)[1]
         raise DataError(f"{source.path}, {found}, expected a finite number; correct it")
-    if max(column.high, -column.low) > np.finfo(np.float32).max and (is_infinite := np.isinf(column.values)).any():
+    if max(column.high, -column.low) > 3.4e38 and (is_infinite := np.isinf(column.values)).any():
         row = int(np.argmax(is_infinite))
         found = column.high if column.values[row] > 0 else column.low
         raise DataError(
