@@ -188,11 +188,11 @@ class _Words:
             return False
         used = int(self._arrays["ends"][c.count - 1]) if c.count else 0
         if c.size - used < length or not c.size:
-            c.size = 2 * used + max(length, 4096)
+            c.size = 2 * used + max(length, 1024)
             self._text = _with_room(self._text, c.size)
             _point(c, self._memory, text=self._text)
         if c.count == c.most:
-            c.most = min(c.limit, max(256, 4 * c.count))
+            c.most = min(c.limit, max(64, 4 * c.count))
             c.mask = (1 << (2 * c.most).bit_length()) - 1
             self._arrays = {name: _with_room(array, c.most + 1) for name, array in self._arrays.items()}
             _point(c, self._memory, table=np.zeros(c.mask + 1, np.uint64), **self._arrays)
