@@ -44,26 +44,23 @@ struct csv_gaps {
     int empty;               /* an empty field is a gap too */
 };
 
-/* How many rows have an odd word, one that is no number or date where these belong: the first and the last of them as
-   csv.taken counts it, from 1. */
-struct csv_odd {
-    int64_t rows, first, last;
-};
-
-/* The different words of a column, in the order of their first appearance. The caller owns all memory, and sets
-   everything to 0 before the first one; room for it brings a limit. */
+/* The different words of a column, in the order of their first appearance; or its odd ones, which are no number or date
+   where these belong. The caller owns all memory, and sets everything to 0 before the first one; room for it brings a
+   limit. Rows are counted from 1. */
 struct csv_words {
-    char *text;          /* (size) one after another */
-    int64_t *ends;       /* (most) where each of them ends */
-    uint64_t *table;     /* (mask + 1, a power of two above most) hash << 32 | index + 1; 0: free */
-    struct csv_odd *odd; /* (most + 1) of odd words; the last one: of all that come when `count` is `limit` */
+    char *text;      /* (size) one after another */
+    int64_t *ends;   /* (most) where each of them ends */
+    uint64_t *table; /* (mask + 1, a power of two above most) hash << 32 | index + 1; 0: free */
+    int64_t *rows;   /* (most + 1) how many have each; the last one: all odd words that come when `count` is `limit` */
+    int64_t *first;  /* (most + 1) the first row of each odd word; NULL of others */
+    int64_t last;    /* row that was counted */
     int64_t size;
     uint64_t mask;
     int count, most, limit;
 };
 
 /* Where the fields go, and how far reading has come. The caller owns all memory and sets everything above `line`
-   once; `rows`, `capacity` and the three arrays again whenever the arrays have grown. */
+   once; `capacity` and the three arrays again whenever the arrays have grown. */
 struct csv {
     char separator, point;   /* between fields; within numbers */
     int columns;             /* fields in every row */
@@ -78,11 +75,10 @@ struct csv {
     int64_t line;            /* lines read so far */
     int64_t row_line;        /* the line where the last row begins; blank lines hold none */
     int64_t used;            /* bytes read of the text of the last call */
-    int64_t taken;           /* rows read so far */
     void *matrix;            /* (capacity, numbers) float or double; a gap: nan */
-    double *doubles;         /* (capacity, apart) numbers, or seconds since 1970-01-01; a gap: nan */
-    int32_t *codes;          /* (capacity, texts) indices of words; a gap: -1 */
-    int64_t rows, capacity;  /* rows written to the arrays, and room in them */
+    double *doubles;         /* (apart, capacity) numbers, or seconds since 1970-01-01; a gap: nan */
+    int32_t *codes;          /* (texts, capacity) indices of words; a gap: -1 */
+    int64_t rows, capacity;  /* rows read so far, and room in the arrays */
     int breaks;              /* line ends within the quotes of the row */
     int found;               /* at CSV_RAGGED */
     int column;              /* at CSV_NO_ROOM, counted from 0, and ... */

@@ -13,12 +13,14 @@ INLINE enum csv_result store_field(struct csv *csv, int column, const struct fie
     struct csv_words *words = &csv->words[column];
     if (how->role == CSV_WORD || how->role == CSV_RAW) {
         const int index = is_missing ? -1 : word_index(words, field, end);
-        csv->codes[csv->rows * csv->texts + how->slot] = index;
+        csv->codes[how->slot * csv->capacity + csv->rows] = index;
+        if (index >= 0)
+            counted(words, index, csv->rows + 1);
         return is_missing || index >= 0 ? CSV_OK : CSV_NO_ROOM;
     }
     double value = NAN;
     if (!is_missing && !is_value(csv, how->role, &value, field->start, field->stop)) {
-        if (!count_odd(words, field, csv->taken + 1, end))
+        if (!count_odd(words, field, csv->rows + 1, end))
             return CSV_NO_ROOM;
         value = NAN;
     }
@@ -73,9 +75,8 @@ INLINE void keep_row(struct csv *csv)
         for (int i = 0; i < csv->numbers; i++)
             ((float *)csv->matrix)[at + i] = (float)row[i];
     for (int i = 0; i < csv->apart; i++)
-        csv->doubles[csv->rows * csv->apart + i] = row[csv->numbers + i];
+        csv->doubles[i * csv->capacity + csv->rows] = row[csv->numbers + i];
     csv->rows++;
-    csv->taken++;
 }
 
 INLINE enum csv_result read_row(struct csv *csv, struct marks *marks, const char **line_end, const char *row,

@@ -115,15 +115,23 @@ INLINE int word_index(struct csv_words *words, const struct field *field, const 
     return words->count++;
 }
 
+INLINE int counted(struct csv_words *words, int index, int64_t row)
+{
+    /* Counts a row of a word. A row that is read again, from its front, is counted once. */
+    words->rows[index] += words->last != row;
+    words->last = row;
+    return index;
+}
+
 static int count_odd(struct csv_words *words, const struct field *field, int64_t row, const char *limit)
 {
-    /* 0 if there may be no room for the word. A row that is read again, from its front, is counted once. */
+    /* 0 if there may be no room for the word. */
     int index = word_index(words, field, limit);
-    if (index < 0 && (!words->odd || words->count < words->limit))
+    if (index < 0 && (!words->rows || words->count < words->limit))
         return 0;
-    struct csv_odd *odd = &words->odd[index < 0 ? words->most : index];
-    odd->first = odd->rows ? odd->first : row;
-    odd->rows += odd->last != row;
-    odd->last = row;
+    index = index < 0 ? words->most : index;
+    if (!words->rows[index])
+        words->first[index] = row;
+    counted(words, index, row);
     return 1;
 }

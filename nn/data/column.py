@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
+from functools import cached_property
 
 import numpy as np
 
@@ -69,10 +70,14 @@ class Column:
         odd, right = sum(one.rows for one in self.odd.values()), len(self) - int(self.is_gap.sum())
         return right / (odd + right) >= MOSTLY
 
+    @cached_property
+    def word_rows(self) -> np.ndarray:
+        """How many rows have each word (words,)."""
+        return np.bincount(self.values + 1, minlength=len(self.words) + 1)[1:]
+
     def counts(self) -> dict[str, int]:
         """Return the rows of each text that occurs."""
-        counts = np.bincount(self.values[self.values >= 0], minlength=len(self.words)).tolist()
-        return {word: rows for word, rows in zip(self.words, counts, strict=True) if rows}
+        return {word: rows for word, rows in zip(self.words, self.word_rows.tolist(), strict=True) if rows}
 
     @staticmethod
     def each(facts: Iterable[dict]) -> list[Column]:
@@ -218,8 +223,7 @@ def settled(column: Column, kind: str | None, point: str = ".", is_pure: bool = 
     """
     if column.reads != "text" or kind == "text":
         return column
-    words, counts = column.words, np.bincount(column.values[column.values >= 0], minlength=len(column.words))
-    least = 1.0 if is_pure else MOSTLY
+    words, counts, least = column.words, column.word_rows, 1.0 if is_pure else MOSTLY
     for reads, value_in in VALUE_IN.items():
 
         def share(words: list[str], reads: str = reads, value_in: Callable = value_in) -> float:

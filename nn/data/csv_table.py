@@ -30,7 +30,6 @@ MOST_ODD = 1 << 16  # different odd words of a column that are kept apart; furth
 _STORED = {None: "number", "number": "number", "date": "date"}  # the first fields -> how a column is stored
 _BLOCK_BYTES = 1 << 22  # of rows for which memory is taken at a time
 _PIECE_BYTES = 1 << 22  # fewer are not worth a thread
-_JOINED_ROWS = 1 << 14  # that a thread moves at a time
 _LONGEST_ROW = 1 << 22  # bytes of a row whose quotes go over ends of lines
 
 
@@ -74,9 +73,10 @@ class CsvSource(TableSource):
             if columns[place].reads == "text":
                 columns[place] = settled(columns[place], None, self._head.point, place in wanted.pure)
             elif not columns[place].odd and columns[place].low > columns[place].high:
-                columns[place] = Column("text", np.full(rows.count, -1, np.int32))  # gaps only
+                columns[place] = Column("text", np.full(rows.csv.rows, -1, np.int32))  # gaps only
         columns = dict(sorted(columns.items()))
-        return self._filled(Table(columns, rows.arrays["matrix"], rows.places["matrix"], rows.spans), wanted)
+        matrix = rows.arrays["matrix"][: rows.csv.rows]
+        return self._filled(Table(columns, matrix, rows.places["matrix"], rows.spans), wanted)
 
     # -- storage ---------------------------------------------------------------------------------------------
 
@@ -165,11 +165,11 @@ def _gaps(missing: frozenset[str], memory: dict):
     return gaps
 
 
-def _with_room(rows: np.ndarray, count: int) -> np.ndarray:
+def _with_room(rows: np.ndarray, count: int, order: str = "C") -> np.ndarray:
     """Return an array of at least `count` rows that begins with these: itself, or a longer copy."""
     if count <= len(rows):
         return rows
-    longer = new_rows((max(count, len(rows) * 3 // 2), *rows.shape[1:]), rows.dtype)
+    longer = new_rows((max(count, len(rows) * 3 // 2), *rows.shape[1:]), rows.dtype, order)
     longer[: len(rows)] = rows
     return longer
 
@@ -178,42 +178,39 @@ class _Words:
     """The different words of a column, or its odd ones: memory for C's struct csv_words, and the words as text."""
 
     def __init__(self, c, are_odd: bool):
-        self._c, self._memory, c.limit = c, {}, MOST_ODD if are_odd else MAX_WORDS
-        self._text, self._ends = np.empty(0, np.uint8), np.empty(0, np.int64)
-        self._odd = np.zeros((1, 3), np.int64) if are_odd else None
+        self._c, self._memory, self._text, c.limit = c, {}, np.empty(0, np.uint8), MOST_ODD if are_odd else MAX_WORDS
+        self._arrays = dict.fromkeys(["ends", "rows", *["first"] * are_odd], np.empty(0, np.int64))
 
     def make_room(self, length: int) -> bool:
         """Make room for more words, the next one of `length` bytes. Return whether there may be more words."""
         c = self._c
         if c.count == c.limit:
             return False
-        used = int(self._ends[c.count - 1]) if c.count else 0
+        used = int(self._arrays["ends"][c.count - 1]) if c.count else 0
         if c.size - used < length or not c.size:
-            c.size = 2 * used + max(length, 4096)
+            c.size = 2 * used + max(length, 1024)
             self._text = _with_room(self._text, c.size)
             _point(c, self._memory, text=self._text)
         if c.count == c.most:
-            c.most = min(c.limit, max(256, 4 * c.count))
+            c.most = min(c.limit, max(64, 4 * c.count))
             c.mask = (1 << (2 * c.most).bit_length()) - 1
-            self._ends = _with_room(self._ends, c.most)
-            _point(c, self._memory, ends=self._ends, table=np.zeros(c.mask + 1, np.uint64))
+            self._arrays = {name: _with_room(array, c.most + 1) for name, array in self._arrays.items()}
+            _point(c, self._memory, table=np.zeros(c.mask + 1, np.uint64), **self._arrays)
             lib.csv_index(c)
-            if self._odd is not None:
-                self._odd = _with_room(self._odd, c.most + 1)
-                _point(c, self._memory, odd=self._odd)
         return True
 
-    def texts(self) -> list[str]:
-        ends = self._ends[: self._c.count].tolist()
+    def facts(self) -> dict:
+        """Return the words and the rows of each, or the odd words, in the order of their first rows, as a Column's."""
+        count, most, odd = self._c.count, self._c.most, {}
+        ends, rows = self._arrays["ends"][:count].tolist(), self._arrays["rows"]
         data = bytes(self._text[: ends[-1] if ends else 0])
-        return [decoded(data[start:end]) for start, end in zip([0, *ends], ends, strict=False)]
-
-    def odd(self) -> dict[str, Odd]:
-        """Return the odd words and their rows, in the order of their first ones."""
-        count, most, found = self._c.count, self._c.most, {}
-        for word, facts in zip([*self.texts(), OTHERS], self._odd[[*range(count), most]].tolist(), strict=True):
-            _add_odd(found, word, Odd(facts[0], facts[1] - 1))
-        return found
+        words = [decoded(data[start:end]) for start, end in zip([0, *ends], ends, strict=False)]
+        if "first" not in self._arrays:
+            return {"words": words, "word_rows": rows[:count]}
+        at = [*range(count), most]
+        for word, own, first in zip([*words, OTHERS], rows[at], self._arrays["first"][at], strict=True):
+            _add_odd(odd, word, Odd(int(own), int(first) - 1))
+        return {"odd": odd}
 
 
 def _add_odd(odd: dict[str, Odd], word: str, more: Odd, start: int = 0) -> None:
@@ -227,16 +224,15 @@ class CsvReader:
     """Reads rows of some columns from the lines of file after file.
 
     wanted: what is read of each column: number, text or date. rows: of a block of memory. Once they are `taken`:
-    count; columns, as C stores them in `arrays`: matrix (rows, columns) has numbers, doubles the exact ones and dates,
-    codes the indices of words; places: of their columns; spans.
+    columns, as C stores them in `arrays`: matrix (rows, columns) has numbers, doubles the exact ones and dates,
+    codes the indices of words, the rows of a column one after the other; places: of their columns; spans.
     """
 
     def __init__(self, head: Head, wanted: Wanted, rows: int | None = None, several: bool = False):
         self.csv, self._memory, self._reads, self._several = ffi.new("struct csv *"), {}, wanted.reads, several
         self.csv.columns = head.width
         self.csv.gaps = self._gaps = _gaps(wanted.missing, self._memory)
-        self._full_rows, self._rest = 0, b""  # rest: the front of a row whose end is still to come
-        self.columns: dict[int, Column] = {}
+        self._rest = b""  # the front of a row whose end is still to come
         self.spans: list[Span] = []
         self.begin(head)
         csv, self.places = self.csv, {"matrix": [], "doubles": [], "codes": []}
@@ -258,13 +254,9 @@ class CsvReader:
         csv.words = self._c_words = ffi.new("struct csv_words[]", csv.columns)
         self._words: dict[int, _Words] = {}
         types = {"matrix": wanted.dtype, "doubles": "float64", "codes": "int32"}
-        self.arrays = {name: np.empty((0, len(self.places[name])), kind) for name, kind in types.items()}
+        self.arrays = {name: np.empty((0, len(self.places[name])), kind, "F") for name, kind in types.items()}
         widest = max(array.itemsize * array.shape[1] for array in self.arrays.values())
         self._block_rows = rows or max(1, _BLOCK_BYTES // max(1, widest))
-
-    @property
-    def rows(self) -> int:
-        return self._full_rows + self.csv.rows
 
     def begin(self, head: Head) -> None:
         """Go on with the rows of a file."""
@@ -272,11 +264,11 @@ class CsvReader:
         self._head, csv = head, self.csv
         csv.separator, csv.point = head.separator.encode(), (head.point or ".").encode()
         csv.first_line, csv.line = head.first_line, 0
-        self.spans.append(Span(self.rows, head.first_line, head.path if self._several else None))
+        self.spans.append(Span(self.csv.rows, head.first_line, head.path if self._several else None))
 
     def _end_span(self) -> None:
         for span in self.spans[-1:]:
-            rows = self.rows - span.at
+            rows = self.csv.rows - span.at
             span.has_lines = rows == 0 or self.csv.row_line == span.line + rows - 1
 
     def read_blocks(self, blocks: Iterable[bytes]) -> None:
@@ -298,11 +290,7 @@ class CsvReader:
             if result == lib.CSV_NO_ROOM and place not in self._words:
                 self._words[place] = _Words(self._c_words + place, self._reads[place] != "text")
             if result == lib.CSV_FULL:
-                self._full_rows += csv.rows
-                for member, array in self.arrays.items():
-                    self.arrays[member] = array = _with_room(array, self._full_rows + self._block_rows)
-                    _point(csv, self._memory, **{member: array[self._full_rows :]})
-                csv.rows, csv.capacity = 0, self._block_rows
+                self._make_room(csv.rows + self._block_rows)
             elif result == lib.CSV_RAGGED:
                 like = "the header" if head.names else f"row {head.first_line}"
                 told = f"{csv.found} columns, expected {head.width} as in {like}; correct or remove the row"
@@ -318,24 +306,24 @@ class CsvReader:
         if len(self._rest) > _LONGEST_ROW and result == lib.CSV_OPEN:
             raise open_quote(head.path, csv.row_line)
 
+    def _make_room(self, rows: int) -> None:
+        for name, array in self.arrays.items():
+            self.arrays[name] = array = _with_room(array, rows, "C" if name == "matrix" else "F")
+            _point(self.csv, self._memory, **{name: array.reshape(-1, order="A")})
+            self.csv.capacity = len(array)
+
     def taken(self, more: int = 0) -> CsvReader:
         """Let the columns have the rows; the memory of their blocks is given back. more: rows for which there is room
         behind them."""
         self._end_span()
-        self.count = self.rows
-        self._memory.clear()  # the blocks among it
-        for name, array in self.arrays.items():
-            self.arrays[name] = _with_room(array, self.count + more)[: self.count + more]
-        bounds, facts = zip(self._low.tolist(), self._high.tolist(), strict=True), {}
-        for place in (place for places in self.places.values() for place in places):
-            words, reads = self._words.get(place), self._reads[place]
-            facts[place] = own = {"reads": reads}
-            if reads != "text":
-                own["low"], own["high"] = next(bounds)
-            if words:
-                own |= {"words": words.texts()} if reads == "text" else {"odd": words.odd()}
+        self._make_room(self.csv.rows + more)
+        self._memory.clear()
+        facts = {place: {"reads": self._reads[place]} for places in self.places.values() for place in places}
+        for own, low, high in zip(facts.values(), self._low.tolist(), self._high.tolist(), strict=False):  # texts: last
+            own |= {"low": low, "high": high}
         self.columns = dict(zip(facts, Column.each(facts.values()), strict=True))
-        self._words.clear()
+        for place in list(self._words):
+            vars(self.columns[place]).update(self._words.pop(place).facts())
         self.point_columns()
         return self
 
@@ -343,7 +331,7 @@ class CsvReader:
         """Let the columns have their parts of the arrays."""
         for name, places in self.places.items():
             for slot, place in enumerate(places):
-                self.columns[place].values = self.arrays[name][: self.count, slot]
+                self.columns[place].values = self.arrays[name][: self.csv.rows, slot]
 
 
 # -- one file ------------------------------------------------------------------------------------------------
@@ -378,7 +366,7 @@ def _read_pieces(head: Head, wanted: Wanted, size: int) -> CsvReader | None:
 
     with ThreadPoolExecutor(len(cuts) - 1) as pool:
         readers = list(pool.map(read, cuts[:-1], cuts[1:]))
-        counts = [reader.rows for reader in readers]
+        counts = [reader.csv.rows for reader in readers]
         if failures or not counts[0]:
             return None
         return _joined([reader.taken(0 if n else sum(counts[1:])) for n, reader in enumerate(readers)], pool)
@@ -388,15 +376,14 @@ def _joined(pieces: list[CsvReader], pool: ThreadPoolExecutor) -> CsvReader | No
     """Return the rows of all pieces, moved behind those of the first one; None if they have too many words."""
     first, lines, last_line = pieces[0], pieces[0].csv.line, pieces[0].csv.row_line
     for rows in pieces[1:]:
-        start, first.count = first.count, first.count + rows.count
-        lines, last_line = lines + rows.csv.line, lines + rows.csv.row_line if rows.count else last_line
-        list(pool.map(partial(_recode, first, rows), range(len(first.places["codes"]))))
+        start, first.csv.rows = first.csv.rows, first.csv.rows + rows.csv.rows
+        lines, last_line = lines + rows.csv.line, lines + rows.csv.row_line if rows.csv.rows else last_line
+        list(pool.map(partial(_recode, first, rows, start), range(len(first.places["codes"]))))
         if any(len(column.words) > MAX_WORDS for column in first.columns.values()):
             return None
-        for name, array in rows.arrays.items():
-            parts = [slice(at, at + _JOINED_ROWS) for at in range(0, len(array) if array.size else 0, _JOINED_ROWS)]
-            to = first.arrays[name][start : first.count]
-            list(pool.map(to.__setitem__, parts, map(array.__getitem__, parts)))
+        for name in ("matrix", "doubles"):
+            to, own = first.arrays[name][start : first.csv.rows], rows.arrays[name][: rows.csv.rows]
+            list(pool.map(np.copyto, *(np.array_split(array, len(pieces)) for array in (to, own))))
         for place, column in rows.columns.items():
             known = first.columns[place]
             known.low, known.high = min(known.low, column.low), max(known.high, column.high)
@@ -404,17 +391,20 @@ def _joined(pieces: list[CsvReader], pool: ThreadPoolExecutor) -> CsvReader | No
                 _add_odd(known.odd, word, found, start)
         rows.arrays.clear()
         rows.columns.clear()  # and the memory of both
-    first.spans[0].has_lines = last_line == first.spans[0].line + first.count - 1
+    first.spans[0].has_lines = last_line == first.spans[0].line + first.csv.rows - 1
     first.point_columns()
     return first
 
 
-def _recode(first: CsvReader, rows: CsvReader, slot: int) -> None:
+def _recode(first: CsvReader, rows: CsvReader, start: int, slot: int) -> None:
     """Add the words of further rows to the first ones; their codes become places among these. -1, a gap, stays."""
-    place, codes = first.places["codes"][slot], rows.arrays["codes"]
-    words, own = first.columns[place].words, rows.columns[place].words
-    of_word = {word: index for index, word in enumerate(words)}
-    for word in own:
+    place = first.places["codes"][slot]
+    column, own = first.columns[place], rows.columns[place]
+    words, of_word = column.words, {word: index for index, word in enumerate(column.words)}
+    for word in own.words:
         if of_word.setdefault(word, len(words)) == len(words):
             words.append(word)
-    codes[:, slot] = np.array([*(of_word[word] for word in own), -1], np.int32)[codes[:, slot]]
+    places = np.array([*map(of_word.get, own.words), -1], np.int32)
+    column.word_rows = _with_room(column.word_rows, len(words))[: len(words)]
+    np.add.at(column.word_rows, places[:-1], own.word_rows)
+    first.arrays["codes"][start : first.csv.rows, slot] = places[own.values]

@@ -150,7 +150,7 @@ def _check_finite(source: TableSource, table: Table, place: int, column: Column)
     if infinite := {word: one for word, one in column.odd.items() if is_not_finite(word)}:
         found = first_odd(source, table, place, infinite)[1]
         raise DataError(f"{source.path}, {found}, expected a finite number; correct it")
-    if (is_infinite := np.isinf(column.values)).any():
+    if max(column.high, -column.low) > 3.4e38 and (is_infinite := np.isinf(column.values)).any():
         row = int(np.argmax(is_infinite))
         found = column.high if column.values[row] > 0 else column.low
         raise DataError(
@@ -277,7 +277,11 @@ def _sums(ds: Dataset, columns) -> list[list[int]]:
     if not np.isfinite(x).all():
         return []
     scale = np.abs(x).max(axis=0) + (x == 0).all(axis=0)
-    *factors, constant = np.linalg.lstsq(x / scale, ds.y[some, 0].astype(np.float64), rcond=None)[0] / scale
+    y = ds.y[some, 0].astype(np.float64)
+    for rows in (least, _LOOK_ROWS):  # the first ones nearly always tell, and LAPACK has no threads for so few
+        *factors, constant = fit = np.linalg.lstsq(x[:rows] / scale, y[:rows], rcond=None)[0] / scale
+        if np.abs(x[:rows] @ fit - y[:rows]).max() > 4 * _EXACT * rows**0.5 * np.abs(y).max():
+            return []
     parts = {place: factor for place, factor in zip(places, factors, strict=True) if abs(factor) > _EXACT}
     if not parts or (len(parts) > 1 and any(abs(abs(factor) - 1) > 1e-3 for factor in parts.values())):
         return []
@@ -301,9 +305,11 @@ def _stand_ins(ds: Dataset, place: int, column: Column) -> list[str]:
     end = 0 if numbers[1] - numbers[0] > numbers[-1] - numbers[-2] else -1
     if counts[end] < max(RARE, _FREQUENT * len(some)):
         return []
-    number, others = numbers[end], column.values[column.values != numbers[end]]
-    if np.nanmin(np.abs(others - number)) <= np.nanmax(others) - np.nanmin(others):
-        return []
+    number = numbers[end]
+    for values in (numbers, column.values):  # the first ones nearly always tell
+        others = values[values != number]
+        if np.nanmin(np.abs(others - number)) <= np.nanmax(others) - np.nanmin(others):
+            return []
     text = number_text(float(number))
     return [
         f"column {_name(ds, place)} is {text} in {len(ds.x) - len(others)} of {len(ds.x)} rows, far from all other "

@@ -207,7 +207,7 @@ def reason_to_leave_out(column: Column, kind: Kind, name: str | None = None, is_
     """Return why a column tells a network nothing; None where it may tell something."""
     values = column.values
     if column.reads == "text":  # gaps, one value, or names, nearly all of which differ
-        rows = np.array([*column.counts().values()], np.int64)
+        rows = column.word_rows[column.word_rows > 0]
         known = rows.sum()
         if known and (len(rows) > 1 or known < len(column)):
             is_shared = rows[rows >= least_rows(rows)].sum() >= _SHARED * known

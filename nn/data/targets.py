@@ -50,8 +50,8 @@ def targets_of(source: TableSource, table: Table, places: list[int], schema: Sch
         return Targets(numbers.values[:, None], **told)
     _check_names(source, table, place, column, schema)
     order = np.array(sorted(range(len(column.words)), key=column.words.__getitem__), np.intp)
-    values = np.append(np.argsort(order), -1)[column.values]  # a gap stays -1
-    return Targets(values.astype(np.float64)[:, None], names=[column.words[i] for i in order], **told)
+    values = np.append(np.argsort(order), -1).astype(np.int32)[column.values]  # a gap stays -1
+    return Targets(values[:, None], names=[column.words[i] for i in order], **told)
 
 
 def _check_names(source: TableSource, table: Table, place: int, column: Column, schema: Schema) -> None:

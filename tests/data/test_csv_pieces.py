@@ -8,7 +8,7 @@ import pytest
 from support.tables import fields, odd_of, read_csv
 
 from nn.data import csv_head, csv_table
-from nn.data.column import GAPS, Wanted
+from nn.data.column import GAPS, Column, Wanted
 from nn.data.csv_table import CsvSource
 from nn.utils import DataError
 
@@ -54,6 +54,9 @@ def test_pieces_are_the_rows_of_the_whole(tmp_path, seed, monkeypatch):
         for place, column in whole.columns.items():
             again = table.columns[place]
             np.testing.assert_array_equal(again.values, column.values)
+            if column.reads == "text":  # as NumPy counts them
+                counts = Column("text", column.values, column.words).word_rows
+                np.testing.assert_array_equal((column.word_rows, again.word_rows), (counts, counts))
             assert (again.words, again.odd) == (column.words, column.odd)
             assert (again.low, again.high) == (column.low, column.high)
         assert [table.row(row) for row in range(len(whole))] == [whole.row(row) for row in range(len(whole))]

@@ -4,6 +4,7 @@ import csv
 import gzip
 import hashlib
 import math
+from collections import Counter
 
 import numpy as np
 import pytest
@@ -153,6 +154,7 @@ def test_words_grow_from_block_to_block(write, size):
     expected = {word: code for code, word in enumerate(dict.fromkeys(words))}
     columns = reader.taken().columns
     assert columns[1].words == [*expected] and columns[1].values.tolist() == [expected[word] for word in words]
+    assert columns[1].counts() == Counter(words)  # once each, although rows are read again when there was no room
     assert fields(columns[3]) == [f"id{i}" for i in range(5000)]
     assert columns[0].odd == {word: Odd(words.count(word), words.index(word)) for word in expected}
 

@@ -202,6 +202,11 @@ def test_columns_that_are_the_target_are_told(target, told):
     assert len(found) == (told is not None) and (told is None or found[0].startswith(told))
 
 
+def test_a_sum_whose_first_rows_are_all_alike_is_told():
+    a, b = (np.where(np.arange(ROWS) < 50, 7, column) for column in (CASUAL, REGISTERED))
+    assert remarks((a + b).astype(float), a=a, b=b, c=NOISE)[0].startswith("columns a + b tell y")
+
+
 @pytest.mark.parametrize("number, share, others, is_told", [
     (-200, 0.05, NOISE, True), (9999, 0.02, REGISTERED, True),
     (9999, 0.001, REGISTERED, False), (400, 0.05, REGISTERED, False),  # a stray, near the others
