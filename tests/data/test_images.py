@@ -165,7 +165,11 @@ def test_bad_npz_files(write):
     bad = x.copy()
     bad[2, 1] = np.nan
     whole = npz(True, x=np.zeros((100, 100)), y=np.zeros(100))
+    with zipfile.ZipFile(packed := io.BytesIO(), "w", zipfile.ZIP_LZMA) as archive:
+        for name in ("x.npy", "y.npy"):
+            archive.writestr(name, b"")
     for data, told in (
+        (packed.getvalue(), "x is compressed in an unknown way"),
         (npz(a=x, y=y), "holds the arrays a, y, expected x and y"), (npz(x=x), "holds the arrays x, expected x and y"),
         (npz(x=x, y=np.array([None, 1, 2, 3])), "Python objects"), (npz(x=x[0], y=y), "shape (2,)"),
         (npz(x=x, y=y[:3]), "shape (3,), expected (4,)"), (npz(x=bad, y=y), "index 2: nan or infinite"),
