@@ -104,17 +104,17 @@ def test_the_target_of_a_link_is_replaced(two, there):
     assert sorted(os.listdir("sub")) == ["c.ck", "h.csv", "m.bin", "t.json"]
 
 
-@pytest.mark.parametrize("mode, is_refused", [(0o600, False), (0o640, False), (0o444, False), (0o666, True)])
-def test_a_file_that_is_written_again_keeps_its_mode_if_that_can_be_set(folder, monkeypatch, mode, is_refused):
+@pytest.mark.parametrize("mode, fails", [(0o600, False), (0o640, False), (0o444, False), (0o666, False), (0o666, True)])
+def test_a_file_that_is_written_again_keeps_its_mode_if_that_can_be_set(folder, monkeypatch, mode, fails):
     """On CIFS and some file systems of FUSE it cannot."""
     (folder / "m.bin").write_bytes(b"old")
     os.chmod("m.bin", mode)
-    if is_refused:
+    if fails:
         error = PermissionError(errno.EPERM, "Operation not permitted")
         monkeypatch.setattr(os, "fchmod", mock.Mock(side_effect=error))
     atomic_write("m.bin", b"new")
     assert (folder / "m.bin").read_bytes() == b"new"
-    assert is_refused or stat.S_IMODE(os.stat("m.bin").st_mode) == mode
+    assert fails or stat.S_IMODE(os.stat("m.bin").st_mode) == mode
 
 
 def test_a_new_file_has_the_mode_that_the_umask_leaves_which_stays_what_it_is(folder, monkeypatch):
