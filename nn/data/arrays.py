@@ -62,9 +62,8 @@ def check_finite(place: str, values: np.ndarray) -> None:
         is_finite = np.isfinite(values[start : start + 4096])
         if not is_finite.all():
             row = start + int(np.argwhere(~is_finite)[0, 0])
-            raise DataError(
-                f"{place}, index {row}: nan or infinite, expected finite numbers; correct or remove the row"
-            )
+            cure = "correct or remove the row"
+            raise DataError(f"{place}, index {row}: nan or infinite, expected finite numbers; {cure}")
 
 
 def _of_files(x: np.ndarray, targets: Targets | None, *paths: str) -> Arrays:
@@ -131,10 +130,8 @@ def read_npz(path: str, dtype: str, labelled: bool) -> Arrays:
         with readable(path), zipfile.ZipFile(path) as archive:
             names = [name[:-4] for name in archive.namelist() if name.endswith(".npy")]
             if "x" not in names or (labelled and "y" not in names):
-                raise DataError(
-                    f"{path}: holds the arrays {', '.join(names) or '(none)'}, expected x and y; save it "
-                    f"with numpy.savez(path, x=..., y=...)"
-                )
+                cure = "save it with numpy.savez(path, x=..., y=...)"
+                raise DataError(f"{path}: holds the arrays {', '.join(names) or '(none)'}, expected x and y; {cure}")
             found = {}
             for name in sorted({"x", "y"} & {*names}):
                 info = archive.getinfo(f"{name}.npy")
@@ -153,10 +150,8 @@ def read_npz(path: str, dtype: str, labelled: bool) -> Arrays:
 def images_of(x: np.ndarray, y, dtype: str, place: str = "the array") -> Arrays:
     """Return images and the targets beside them, None if there are none, as those of an NPZ file."""
     if not 2 <= x.ndim <= 4 or x.dtype.kind in "US":
-        raise DataError(
-            f"{place}, array x: {x.dtype} of shape {x.shape}, expected numbers of shape (rows, inputs), "
-            f"(rows, H, W) or (rows, C, H, W); reshape it"
-        )
+        told = "expected numbers of shape (rows, inputs), (rows, H, W) or (rows, C, H, W); reshape it"
+        raise DataError(f"{place}, array x: {x.dtype} of shape {x.shape}, {told}")
     if x.ndim == 3:
         x = x[:, None]
     elif x.ndim == 4 and x.shape[3] in (1, 3, 4) and x.shape[1] not in (1, 3, 4):
@@ -171,9 +166,8 @@ def images_of(x: np.ndarray, y, dtype: str, place: str = "the array") -> Arrays:
 def _npz_targets(path: str, y: np.ndarray, rows: int) -> Targets:
     place = f"{path}, array y"
     if y.ndim not in (1, 2) or len(y) != rows:
-        raise DataError(
-            f"{place}: shape {y.shape}, expected ({rows},) or ({rows}, outputs), one row for each of x; correct it"
-        )
+        told = f"expected ({rows},) or ({rows}, outputs), one row for each of x; correct it"
+        raise DataError(f"{place}: shape {y.shape}, {told}")
     row = "index {}".format
     if y.dtype.kind in "US":
         if y.ndim == 2:
@@ -195,10 +189,8 @@ def read_idx(path: str, dtype: str, labelled: bool) -> Arrays:
     if not x.size:
         raise DataError(f"{path}: no images, expected at least one; copy or download it again")
     if x.ndim == 1:
-        raise DataError(
-            f"{path}: labels (magic number 0x000008{x.ndim:02x}), expected images (0x00000803); give the "
-            f"file of images; its labels are found beside it"
-        )
+        cure = "give the file of images; its labels are found beside it"
+        raise DataError(f"{path}: labels (magic number 0x000008{x.ndim:02x}), expected images (0x00000803); {cure}")
     if x.ndim == 3:
         x = x[:, None]
     folder, own = os.path.split(path)
@@ -212,15 +204,12 @@ def read_idx(path: str, dtype: str, labelled: bool) -> Arrays:
         if labels.ndim != 1 or labels.dtype.kind == "f":
             raise DataError(f"{labels_path}: no labels, expected whole numbers (magic number 0x00000801)")
         if len(labels) != len(x):
-            raise DataError(
-                f"{labels_path}: {len(labels)} labels, expected {len(x)}, one for each row of {path}; use files "
-                f"that belong together"
-            )
+            told = f"one for each row of {path}; use files that belong together"
+            raise DataError(f"{labels_path}: {len(labels)} labels, expected {len(x)}, {told}")
         targets = _label_targets(labels_path, labels)
     elif labelled:
-        raise InputNotFound(
-            f"{path}: no labels file beside it, expected {os.path.basename(places[0])}; put it there or rename it"
-        )
+        more = "put it there or rename it"
+        raise InputNotFound(f"{path}: no labels file beside it, expected {os.path.basename(places[0])}; {more}")
     return _of_files(kept_numbers(path, x, dtype), targets, *filter(None, (path, labels_path)))
 
 
@@ -228,10 +217,8 @@ def _idx_array(path: str) -> np.ndarray:
     with Source(path) as source:
         magic = source.read(4)
         if len(magic) < 4 or magic[:2] != b"\0\0" or magic[2] not in IDX_TYPES or not 1 <= magic[3] <= 4:
-            raise DataError(
-                f"{path}: magic number 0x{magic.hex()}, expected 0x00000803 (images) or 0x00000801 (labels); "
-                f"the file is damaged or not an IDX file"
-            )
+            told = "expected 0x00000803 (images) or 0x00000801 (labels); the file is damaged or not an IDX file"
+            raise DataError(f"{path}: magic number 0x{magic.hex()}, {told}")
         sizes = source.read(4 * magic[3])
         if len(sizes) < 4 * magic[3]:
             raise DataError(f"{path}: ends within its header, expected images; copy or download it again")
@@ -257,17 +244,13 @@ def read_cifar(path: str, dtype: str, labelled: bool) -> Arrays:
         data = b"".join(iter(partial(source.read, BLOCK), b"")) if is_read else b""
     size = len(data) if is_read else source.most
     if size % CIFAR_RECORD:
-        raise DataError(
-            f"{path}: {size} bytes, expected whole CIFAR-10 records of {CIFAR_RECORD}; the file "
-            f"is cut or in another format"
-        )
+        cure = "the file is cut or in another format"
+        raise DataError(f"{path}: {size} bytes, expected whole CIFAR-10 records of {CIFAR_RECORD}; {cure}")
     labels, pixels = np.split(np.frombuffer(data, np.uint8).reshape(-1, CIFAR_RECORD), [1], axis=1)
     if labels.max() >= CIFAR_CLASSES:
         first = int(np.argmax(labels >= CIFAR_CLASSES))
-        raise DataError(
-            f"{path}, record {first + 1}: label {labels[first, 0]}, expected 0 to {CIFAR_CLASSES - 1}; the file "
-            f"is damaged or not a CIFAR-10 binary"
-        )
+        told = f"expected 0 to {CIFAR_CLASSES - 1}; the file is damaged or not a CIFAR-10 binary"
+        raise DataError(f"{path}, record {first + 1}: label {labels[first, 0]}, {told}")
     return _of_files(in_rows(pixels).reshape(-1, 3, 32, 32), _label_targets(path, labels), path)
 
 
@@ -280,9 +263,8 @@ def read_folder(path: str, dtype: str, labelled: bool) -> Arrays:
     name."""
     folders = [entry for entry in Path(path).iterdir() if entry.is_dir() and not entry.name.startswith(".")]
     if not folders:
-        raise DataError(
-            f"{path}: no folders, expected one folder of images for each class (or CSV or NPY files); create them"
-        )
+        told = "expected one folder of images for each class (or CSV or NPY files); create them"
+        raise DataError(f"{path}: no folders, {told}")
     by_number = all(folder.name.isdecimal() for folder in folders)  # class folders are in the order of their numbers
     folders.sort(key=lambda folder: (int(folder.name) if by_number else 0, folder.name))
     found = [file for folder in folders for file in sorted(folder.iterdir(), key=lambda file: file.name)]
@@ -304,9 +286,8 @@ def read_folder(path: str, dtype: str, labelled: bool) -> Arrays:
             x = new_rows((len(files), *size, 3), np.uint8)
         if pixels.shape[:2] != size:
             (found, expected) = (f"{width}x{height}" for height, width in (pixels.shape[:2], size))
-            raise DataError(
-                f"{file}: {found} pixels, expected {expected} as in {files[0]}; resize all images to one size"
-            )
+            cure = "resize all images to one size"
+            raise DataError(f"{file}: {found} pixels, expected {expected} as in {files[0]}; {cure}")
         x[row], has_colours = pixels, has_colours or is_coloured
     x = in_rows(np.moveaxis(x, 3, 1)[:, : 3 if has_colours else 1])
     classes = [unicode_text(folder.name) for folder in folders]
@@ -334,7 +315,6 @@ def _pixels(file: Path, data: bytes) -> tuple[np.ndarray, bool]:
     except Exception as error:  # decoders raise anything for a damaged image
         reason = " ".join(str(error).split())
         reason = "not PNG, JPEG or PGM" if "cannot identify" in reason else reason
-        raise DataError(
-            f"{file}: cannot read the image ({reason}), expected a complete one; replace or remove it"
-        ) from error
+        cure = "replace or remove it"
+        raise DataError(f"{file}: cannot read the image ({reason}), expected a complete one; {cure}") from error
     raise DataError(f"{file}: an image of mode {mode}, expected 8 bits per channel; convert it to 8-bit PNG")

@@ -349,10 +349,8 @@ def check_trainable(ds: Dataset) -> None:
     present = [name for name, count in zip(ds.classes, counts, strict=True) if count]
     if len(present) == 1:
         column = f", column {ds.targets[0]}" if ds.targets and len(ds.targets) == 1 else ""
-        raise DataError(
-            f"{name_of(ds)}{column}: only class {present[0]} ({ds.rows} rows), expected at "
-            f"least two classes to train on; add rows of another class or choose the target with --target"
-        )
+        told = "expected at least two classes to train on; add rows of another class or choose the target with --target"
+        raise DataError(f"{name_of(ds)}{column}: only class {present[0]} ({ds.rows} rows), {told}")
 
 
 # ---------------------------------------------------------------- the digest

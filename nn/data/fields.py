@@ -41,10 +41,8 @@ def without_unlabelled(source: TableSource, table: Table, places: Places) -> tup
     if not lacks.any():
         return table, 0
     if lacks.all():
-        raise DataError(
-            f"{source.path}: no row has a target, all {len(table)} have a gap there, expected some that have one; "
-            f"choose the target with --target"
-        )
+        told = "expected some that have one; choose the target with --target"
+        raise DataError(f"{source.path}: no row has a target, all {len(table)} have a gap there, {told}")
     rows = np.flatnonzero(~lacks)
     numbers = table.numbers[rows]
     slots, columns = {place: slot for slot, place in enumerate(table.number_places)}, {}
@@ -153,10 +151,8 @@ def _check_finite(source: TableSource, table: Table, place: int, column: Column)
     if max(column.high, -column.low) > 3.4e38 and (is_infinite := np.isinf(column.values)).any():
         row = int(np.argmax(is_infinite))
         found = column.high if column.values[row] > 0 else column.low
-        raise DataError(
-            f'{place_of(source, table, row, place)}: found "{found:g}", expected at most 3.4e38 for float32; correct '
-            "it or use --dtype float64"
-        )
+        told = "expected at most 3.4e38 for float32; correct it or use --dtype float64"
+        raise DataError(f'{place_of(source, table, row, place)}: found "{found:g}", {told}')
 
 
 def check_numbers(source: TableSource, table: Table, place: int) -> None:

@@ -123,7 +123,6 @@ def format_of(path: str) -> Format:
     if known.cure:
         raise DataError(f"{path}: {known.name}, expected {expected}; {known.cure}")
     if is_gzip and not known.may_be_packed:
-        raise DataError(
-            f"{path}: a gzipped {known.name} file, expected the {known.name} file itself; unpack it with gunzip"
-        )
+        cure = "unpack it with gunzip"
+        raise DataError(f"{path}: a gzipped {known.name} file, expected the {known.name} file itself; {cure}")
     return known

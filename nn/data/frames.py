@@ -71,9 +71,8 @@ def _columns_of_dictionary(columns: dict) -> Opened:
     sizes = list(map(len, fields))
     for name, size in zip(names, sizes, strict=True):
         if size != sizes[0]:
-            raise DataError(
-                f"the data frame: {sizes[0]} values of {names[0]}, {size} of {name}, expected one for each row"
-            )
+            told = f"{size} of {name}, expected one for each row"
+            raise DataError(f"the data frame: {sizes[0]} values of {names[0]}, {told}")
 
     def block(place: int) -> Column:
         values = fields[place]

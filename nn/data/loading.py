@@ -287,7 +287,5 @@ def training_file(net, model: str | os.PathLike) -> str:
     for path in (recorded, beside):
         if are_there(path):
             return path
-    raise InputNotFound(
-        f"{recorded}: the training data of {model} is missing, and so is {beside}; "
-        "restore it or give other data with --dataset"
-    )
+    cure = "restore it or give other data with --dataset"
+    raise InputNotFound(f"{recorded}: the training data of {model} is missing, and so is {beside}; {cure}")

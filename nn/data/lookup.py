@@ -95,10 +95,8 @@ def _targets_by_name(source: TableSource, schema: Schema, labelled: bool) -> lis
     places = _places_in_training(source, schema) if doubled else list(map(source.names.index, schema.targets))
     if places is None:
         those = listed([column for column, name in enumerate(source.names) if name == doubled[0]])
-        raise DataError(
-            f"{source.path}: columns {those} (from 0) are called {doubled[0]}, expected one of the target's name; "
-            "choose it with --target INDEX, or rename the others"
-        )
+        told = "expected one of the target's name; choose it with --target INDEX, or rename the others"
+        raise DataError(f"{source.path}: columns {those} (from 0) are called {doubled[0]}, {told}")
     return places
 
 
@@ -132,9 +130,8 @@ def columns_asked_for(source: TableSource, flag: str, text: str | None) -> list[
     chosen = [names.index(word) if word in names else _column_number(source, flag, word) for word in words]
     for word, column in zip(words, chosen, strict=True):
         if names.count(word) > 1:
-            raise UsageError(
-                f"{source.path}: --{flag} {word}: {names.count(word)} columns have this name; use an index"
-            )
+            cure = "use an index"
+            raise UsageError(f"{source.path}: --{flag} {word}: {names.count(word)} columns have this name; {cure}")
         if chosen.count(column) > 1:
             raise UsageError(f"{source.path}: --{flag} {text}: {source.column(column)} is listed twice; list it once")
     return chosen
@@ -158,10 +155,8 @@ def _column_number(source: TableSource, flag: str, word: str) -> int:
         known = "" if source.names else " (the file has no header)"
         raise UsageError(f"{source.path}: --{flag} {word}: no column of this name{known}; {advice}") from None
     if not -source.width <= index < source.width:
-        raise UsageError(
-            f"{source.path}: --{flag} {word}: the file has {source.width} columns, expected an index from "
-            f"{-source.width} to {source.width - 1}"
-        )
+        told = f"expected an index from {-source.width} to {source.width - 1}"
+        raise UsageError(f"{source.path}: --{flag} {word}: the file has {source.width} columns, {told}")
     return index % source.width
 
 

@@ -50,10 +50,8 @@ class Scaling:
         called = columns or [f"{feature + 1} of {len(low)}" for feature in range(len(low))]
         if strict and kind == "normalization" and constant.any():
             first = int(np.argmax(constant))
-            raise DataError(
-                f"column {called[first]} holds only the value {low[first]:g}, expected two or more for {kind}; "
-                f"remove the column or use --scaling none"
-            )
+            cure = f"expected two or more for {kind}; remove the column or use --scaling none"
+            raise DataError(f"column {called[first]} holds only the value {low[first]:g}, {cure}")
         if constant.any():
             told = "%d of %d features hold one value only in the training rows and are scaled to 0"
             log.warning(told, np.count_nonzero(constant), len(constant))

@@ -222,16 +222,12 @@ class TableSource:
 def check_same_columns(path: str, names: list[str], first_path: str, first_names: list[str]) -> None:
     """Raise DataError if a file has not the columns of the first one."""
     if len(names) != len(first_names):
-        raise DataError(
-            f"{path}: {len(names)} columns, expected {len(first_names)} as in {first_path}; leave the file out, or "
-            f"give all files the same columns"
-        )
+        cure = "leave the file out, or give all files the same columns"
+        raise DataError(f"{path}: {len(names)} columns, expected {len(first_names)} as in {first_path}; {cure}")
     for at, (name, first) in enumerate(zip(names, first_names, strict=True)):
         if name != first:
-            raise DataError(
-                f'{path}: column {at + 1} is "{name}", expected "{first}" as in {first_path}; put the columns into the '
-                f"same order"
-            )
+            cure = "put the columns into the same order"
+            raise DataError(f'{path}: column {at + 1} is "{name}", expected "{first}" as in {first_path}; {cure}')
 
 
 def _state(path: str) -> tuple:
@@ -269,9 +265,8 @@ class Source:
             return self._reader.read(size)
         except (EOFError, zlib.error, gzip.BadGzipFile) as error:
             reason = "ends too early" if isinstance(error, EOFError) else "is corrupt"
-            raise DataError(
-                f"{self.path}: the gzip file {reason}, expected a complete one; copy or download it again"
-            ) from error
+            cure = "copy or download it again"
+            raise DataError(f"{self.path}: the gzip file {reason}, expected a complete one; {cure}") from error
         except OSError as error:
             raise InputNotFound(f"{self.path}: cannot read: {os_reason(error)}") from error
 

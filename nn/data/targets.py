@@ -170,10 +170,9 @@ def _several(targets: Targets, schema: Schema) -> tuple[np.ndarray, list[str]] |
     if _is_one_hot(targets.values):
         return targets.values.argmax(axis=1).astype(np.int32), targets.columns or list(map(str, range(targets.width)))
     if schema.task != "auto":
-        raise DataError(
-            f"{targets.place}: {targets.width} target columns whose rows are not one-hot, expected one 1 "
-            f"and otherwise 0 for --task {schema.task}; choose one with --target or use --task regression"
-        )
+        found = f"{targets.width} target columns whose rows are not one-hot, expected one 1 and otherwise 0"
+        cure = "choose one with --target or use --task regression"
+        raise DataError(f"{targets.place}: {found} for --task {schema.task}; {cure}")
     return None
 
 
@@ -211,10 +210,8 @@ def _numbers(targets: Targets, schema: Schema) -> tuple[np.ndarray, list[str]] |
             return None
     is_multiclass = schema.task == "multiclass" or (is_auto and (count > 2 or outputs not in (None, 1)))
     if (is_multiclass and not whole and count > 2) or count > MAX_CLASSES:
-        raise DataError(
-            f"{targets.place}: {count} different numbers, expected whole numbers for at most {MAX_CLASSES} classes; "
-            "use --task regression"
-        )
+        told = f"expected whole numbers for at most {MAX_CLASSES} classes; use --task regression"
+        raise DataError(f"{targets.place}: {count} different numbers, {told}")
     labels = distinct
     if is_multiclass and whole and outputs is not None and count < outputs:  # all that such a network can mean
         firsts = [first for first in (0, 1) if first <= distinct[0] and distinct[-1] < first + outputs]
@@ -241,10 +238,8 @@ def _are_labels(numbers: np.ndarray, counts: np.ndarray) -> bool:
 def _regression(targets: Targets, schema: Schema) -> np.ndarray:
     outputs, dtype = schema.outputs, schema.dtype
     if targets.names is not None:
-        raise DataError(
-            f'{targets.place}: found text such as "{targets.names[0]}", expected numbers for --task '
-            f"regression; choose the target with --target"
-        )
+        told = "expected numbers for --task regression; choose the target with --target"
+        raise DataError(f'{targets.place}: found text such as "{targets.names[0]}", {told}')
     if outputs is not None and targets.width != outputs:
         raise LayersMismatch(
             f"{targets.place}: {targets.width} target column{'s' * (targets.width > 1)} of numbers, expected "
@@ -263,10 +258,8 @@ def _known_classes(targets: Targets, classes: list[str]) -> np.ndarray:
     """Return indices into a model's classes: by name, or by value where both are numbers (1 and 1.0)."""
     if targets.width > 1:
         if targets.width != len(classes) or not _is_one_hot(targets.values):
-            raise DataError(
-                f"{targets.place}: {targets.width} target columns, expected one with the model's "
-                f"{len(classes)} classes, or one-hot columns for them; choose with --target"
-            )
+            told = f"expected one with the model's {len(classes)} classes, or one-hot columns for them"
+            raise DataError(f"{targets.place}: {targets.width} target columns, {told}; choose with --target")
         return targets.values.argmax(axis=1).astype(np.int32)
     index = {name: i for i, name in enumerate(classes)}
     by_value = {value: i for i, name in enumerate(classes) if (value := number_in(name)) is not None}
@@ -284,10 +277,8 @@ def _known_classes(targets: Targets, classes: list[str]) -> np.ndarray:
     y = found[codes]
     if (y < 0).any():
         first = int(np.argmax(y < 0))
-        raise DataError(
-            f'{targets.place}, {targets.row(first)}: found class "{labels[codes[first]]}", '
-            f"expected one of the model's classes {listed(classes)}; correct it or choose the target with --target"
-        )
+        told = f"expected one of the model's classes {listed(classes)}; correct it or choose the target with --target"
+        raise DataError(f'{targets.place}, {targets.row(first)}: found class "{labels[codes[first]]}", {told}')
     return y
 
 

@@ -161,10 +161,8 @@ class TypedSource(TableSource):
             try:
                 fields[place].add(block(place), at)
             except Unreadable as what:
-                raise DataError(
-                    f"{self.path}, {self.column(place)}: found {what}, expected numbers, texts or dates; leave the "
-                    f"column out with --drop, or write its parts as columns of their own"
-                ) from None
+                told = "texts or dates; leave the column out with --drop, or write its parts as columns of their own"
+                raise DataError(f"{self.path}, {self.column(place)}: found {what}, expected numbers, {told}") from None
 
         for number, opened in enumerate(self._opened):
             at, stop = stop, stop + opened.rows
