@@ -79,6 +79,11 @@ class Column:
         """Return the rows of each text that occurs."""
         return {word: rows for word, rows in zip(self.words, self.word_rows.tolist(), strict=True) if rows}
 
+    def with_words(self, words: list[str]) -> Column:
+        """Return the same texts in other words, of which several may be one."""
+        places = {word: place for place, word in enumerate(dict.fromkeys(words))}
+        return Column("text", np.array([*map(places.get, words), -1], np.int32)[self.values], list(places))
+
     @staticmethod
     def each(facts: Iterable[dict]) -> list[Column]:
         """Return columns by their fields; those without values get them later."""

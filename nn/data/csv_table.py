@@ -67,6 +67,9 @@ class CsvSource(TableSource):
         texts = [place for place in odd if place in wanted.pure or not columns[place].is_mostly_right()]
         if texts:
             columns |= self._rows(replace(stored, reads=dict.fromkeys(texts, "text"))).columns
+        for place, column in columns.items():
+            if len({*column.words}) < len(column.words):  # a word in UTF-8 and in Latin-1 is one
+                columns[place] = column.with_words(column.words)
         if self._head.separator == ";":
             self._check_decimals(columns, guessed, rows.spans)
         for place in guessed:

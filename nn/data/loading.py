@@ -155,9 +155,7 @@ def _is_clean(column: Column) -> bool:
 def canonical(column: Column, kind: Kind | ColumnEncoder) -> Column:
     """Return a column as its kind has it: dates and numbers for words that are, one word for 1, 1.0 and 1e0."""
     if getattr(kind, "decimals", False):
-        words = [decimal_text(word) for word in column.words]
-        places = {word: place for place, word in enumerate(dict.fromkeys(words))}
-        return Column("text", np.array([*map(places.get, words), -1], np.int32)[column.values], list(places))
+        return column.with_words([decimal_text(word) for word in column.words])
     if kind.written:
         return replace(column, odd=odd_words(column, kind.written.values_of(column.words)))
     return settled(column, kind.reads)

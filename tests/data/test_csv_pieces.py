@@ -63,6 +63,16 @@ def test_pieces_are_the_rows_of_the_whole(tmp_path, seed, monkeypatch):
     assert read > 15
 
 
+def test_a_word_in_two_encodings_is_one_in_pieces_and_in_the_whole(tmp_path, monkeypatch):
+    path = tmp_path / "a.csv"
+    path.write_bytes(b"word,y\n" + b"caf\xc3\xa9,1\ncaf\xe9,2\ntea,3\n" * 50)
+    for piece_bytes in (100, 1 << 22):
+        monkeypatch.setattr(csv_table, "_PIECE_BYTES", piece_bytes)
+        column = CsvSource([str(path)], str(path)).read(Wanted({0: None, 1: None})).columns[0]
+        assert column.words == ["caf\xe9", "tea"] and column.values.tolist() == [0, 0, 1] * 50, piece_bytes
+        assert column.counts() == {"caf\xe9": 100, "tea": 50}
+
+
 def test_what_is_odd_or_wrong_in_a_piece_is_told_with_its_line_and_a_file_that_has_changed_refused(write):
     table = read_csv(write("a,b,y\n" + "1,2,0\n" * 200 + "1,oops,1\n" + "3,4,1\n" * 50), reads={1: "number"})
     assert odd_of(table, 1) == {"oops": (1, "row 202")} and len(table) == 251
