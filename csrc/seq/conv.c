@@ -30,32 +30,21 @@ static taps taps_right(const nn_layer *s, int64_t tap)
     return taps_of(tap, s->in[2], s->out[2], s->stride, s->pad_left);
 }
 
-/* sum (oh,ow) += w[ky][kx] image (ih,iw) seen through the window, w (k,k) */
-static void plane_forward(double *sum, const real *image, const real *w, const nn_layer *s)
+/* Forward: sum (oh,ow) += w[ky][kx] plane (ih,iw) seen through the window, w (k,k). Backward: sum (ih,iw) += w[ky][kx]
+ * plane (oh,ow), each where the forward pass read. */
+static void plane_pass(double *sum, const real *plane, const real *w, int backward, const nn_layer *s)
 {
     for (int64_t ky = 0; ky < s->kernel; ky++)
         for (int64_t kx = 0; kx < s->kernel; kx++) {
             taps y = taps_down(s, ky), x = taps_right(s, kx);
             double weight = w[ky * s->kernel + kx];
             for (int64_t oy = y.first; oy < y.last; oy++) {
-                const real *row = image + (oy * y.stride + y.shift) * s->in[2] + x.shift;
+                int64_t in = (oy * y.stride + y.shift) * s->in[2] + x.shift, out = oy * s->out[2];
                 for (int64_t ox = x.first; ox < x.last; ox++)
-                    sum[oy * s->out[2] + ox] += weight * row[ox * x.stride];
-            }
-        }
-}
-
-/* sum (ih,iw) += w[ky][kx] dz (oh,ow), each where the forward pass read */
-static void plane_backward_input(double *sum, const real *dz, const real *w, const nn_layer *s)
-{
-    for (int64_t ky = 0; ky < s->kernel; ky++)
-        for (int64_t kx = 0; kx < s->kernel; kx++) {
-            taps y = taps_down(s, ky), x = taps_right(s, kx);
-            double weight = w[ky * s->kernel + kx];
-            for (int64_t oy = y.first; oy < y.last; oy++) {
-                double *row = sum + (oy * y.stride + y.shift) * s->in[2] + x.shift;
-                for (int64_t ox = x.first; ox < x.last; ox++)
-                    row[ox * x.stride] += weight * dz[oy * s->out[2] + ox];
+                    if (backward)
+                        sum[in + ox * x.stride] += weight * plane[out + ox];
+                    else
+                        sum[out + ox] += weight * plane[in + ox * x.stride];
             }
         }
 }
@@ -79,7 +68,7 @@ static void conv_image_forward(real *out, const real *x, const real *w, const re
     for (int64_t f = 0; f < s->out[0]; f++) {
         memset(sum, 0, (size_t)pixels * sizeof *sum);
         for (int64_t c = 0; c < s->in[0]; c++)
-            plane_forward(sum, x + c * in, w + (f * s->in[0] + c) * area, s);
+            plane_pass(sum, x + c * in, w + (f * s->in[0] + c) * area, 0, s);
         for (int64_t p = 0; p < pixels; p++)
             out[f * pixels + p] = (real)(sum[p] + b[f]);
     }
@@ -91,7 +80,7 @@ static void conv_image_backward_input(real *dx, const real *dz, const real *w, d
     for (int64_t c = 0; c < s->in[0]; c++) {
         memset(sum, 0, (size_t)in * sizeof *sum);
         for (int64_t f = 0; f < s->out[0]; f++)
-            plane_backward_input(sum, dz + f * pixels, w + (f * s->in[0] + c) * area, s);
+            plane_pass(sum, dz + f * pixels, w + (f * s->in[0] + c) * area, 1, s);
         for (int64_t p = 0; p < in; p++)
             dx[c * in + p] = (real)sum[p];
     }
