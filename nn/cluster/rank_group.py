@@ -85,10 +85,6 @@ ALONE = RankGroup()
 class AlreadyReported(NnError):
     """Rank 0 prints this error; this rank exits with the same code, silently."""
 
-    def __init__(self, text: str, exit_code: int):
-        super().__init__(text)
-        self.exit_code = exit_code
-
 
 def reported_by_rank_0(error: NnError, rank: int) -> NnError:
     """Return the error that this rank raises where all meet the same one, but cannot tell each other."""
