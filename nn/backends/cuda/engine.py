@@ -13,7 +13,7 @@ import numpy as np
 from ...cluster import ALONE
 from ...core.records import check_rows, counts_of
 from ...utils import UsageError
-from ..engine import EpochSettings, Pack, TimedStep
+from ..engine import EpochSettings, Pack, Progress, TimedStep
 from ..member import Turns, check_vector
 from . import small
 from .abi import update_rule
@@ -21,7 +21,7 @@ from .builder import Builder, kind_of
 from .cublas import Cublas
 from .data import CudaData, check_numbers, row_format
 from .device import check_gpus, cupy, gpu_errors, processors
-from .epoch import Progress, advance, batch_weights, mean_loss, update_table
+from .epoch import advance, batch_weights, mean_loss, update_table
 from .group import Member, members_engines, most_rows
 from .pack import CudaPack
 from .program import PLAIN, Program, Purpose, RowFormat, epoch_source, layer_routes
