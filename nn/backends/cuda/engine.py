@@ -23,7 +23,7 @@ from .data import CudaData, check_numbers, row_format
 from .device import check_gpus, cupy, gpu_errors, processors
 from .epoch import advance, batch_weights, mean_loss, update_table
 from .group import Member, members_engines, most_rows
-from .pack import CudaPack
+from .pack import FIRST_BATCHES, LONGEST_WAIT, CudaPack
 from .program import PLAIN, Program, Purpose, RowFormat, epoch_source, layer_routes
 from .runner import Phases, Runner, TimedPhases, WholeEpochs, compile_ahead, compiling
 
@@ -34,8 +34,6 @@ MOST_VALUES = 2**31 - 1  # of one buffer: what the kernels count in
 # graph: digits 31 and 36 (3e7), cnn0 77 and 71 (4e8), cnn1 93 and 85, cnn2 109 and 102.
 WHOLE_EPOCH_FLOPS = 3e8
 SHARE_FOR_DATA = 0.6  # of the free memory that a data set may take; a larger one is streamed
-FIRST_BATCHES = 16  # between two looks at the stop flag, before anybody knows how long they take
-LONGEST_WAIT = 0.04  # seconds between two looks at the stop flag
 
 
 class CudaEngine:
