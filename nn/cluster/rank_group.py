@@ -25,19 +25,12 @@ class RankGroup:
         """Return every rank's value, in rank order; values are what JSON can hold."""
         return [value]
 
-    def any(self, flag: bool) -> bool:
-        return any(self.gather(bool(flag)))
-
     def sum(self, x: float) -> float:
         """Return the sum over the ranks, added up in rank order."""
         first, *others = self.gather(float(x))
         for other in others:
             first += other
         return first
-
-    def broadcast(self, value):
-        """Return rank 0's value."""
-        return self.gather(value if self.rank == 0 else None)[0]
 
     def gather_arrays(self, array) -> list:
         """Return every rank's array (values,), in rank order: of one type, but of any length."""

@@ -305,7 +305,7 @@ class CudaEngine:
         purpose, done = runner.program.purpose, 0
         if purpose.distribute:
             runner.prepare()
-        while done < batches and not self.rank_group.any(progress.stop):
+        while done < batches and not any(self.rank_group.gather(bool(progress.stop))):
             chunk = min(self._chunks.get(purpose, FIRST_BATCHES), batches - done)
             began = time.perf_counter()
             runner.run(done, chunk)

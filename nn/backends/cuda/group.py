@@ -48,7 +48,7 @@ class Member:
         if self.communicators[self.place] is None:
             rank_group = self.rank_group
             nccl.library()  # a missing NCCL is reported before this member waits for the others
-            unique = rank_group.broadcast(nccl.unique_id() if rank_group.rank == 0 else None)
+            unique, *_ = rank_group.gather(nccl.unique_id() if rank_group.rank == 0 else None)
             self.communicators[self.place] = nccl.Communicator(unique, rank_group.rank, rank_group.size, self.device)
         return self.communicators[self.place]
 
