@@ -186,12 +186,12 @@ class CudaEngine:
 
     def _new_runner(self, purpose: Purpose) -> Runner:
         self.reserve(purpose.rows)
-        together = self._together(purpose)
+        together = (self.rank_group, self.member.communicator()) if purpose.distribute else ()
         with compiling:
             kind, parameters = self._choose_runner(purpose), self.vector("parameters")
             if kind is small.Small:
                 return kind(self.plan(purpose), self.dtype, parameters)
-            return kind(self._program(purpose), self.dtype, parameters, **together)
+            return kind(self._program(purpose), self.dtype, parameters, *together)
 
     def _choose_runner(self, purpose: Purpose) -> type[Runner]:
         """Return what runs programs of this purpose; README.md has the table."""
@@ -246,9 +246,6 @@ class CudaEngine:
             "train", rows, labels, rows_as, weighted, self._has_dropout, moves, rule, timed=self._to_record > 0,
             distribute=self.member.distribute, updates_weights=self.member.updates_weights,
         )  # fmt: skip
-
-    def _together(self, purpose: Purpose) -> dict:
-        return {"rank_group": self.rank_group, "communicator": self.member.communicator()} if purpose.distribute else {}
 
     def forget_programs(self) -> None:
         """Give up all programs, and the graphs that were captured of them."""
