@@ -73,8 +73,8 @@ def _checked_effort(flags) -> str | None:
 
     if flags.model is None and flags.folds is None:
         raise UsageError("--train needs --model PATH")
-    _check_networks(flags)
     into_text = flags.model is not None and is_text(flags.model)
+    _check_networks(flags, into_text)
     if flags.effort and into_text:
         raise UsageError(f"--effort {flags.effort}: a .m file holds one network; give --model another suffix, .bin")
     effort = effort_for(flags.effort, given_values(flags, vars(flags)))
@@ -122,14 +122,12 @@ def _kept_in(lost: list[NnError]) -> Iterator[None]:
         lost.append(error)
 
 
-def _check_networks(flags) -> None:
-    """Raise UsageError for --networks or --folds beside a flag that is about one network."""
-    from ..files.text_model import is_text
-
+def _check_networks(flags, into_text: bool) -> None:
+    """Raise UsageError for --networks or --folds beside a flag, or a file of text, that is about one network."""
     if (flags.networks or 1) == 1 and flags.folds is None:
         return
     flag = f"--networks {flags.networks}" if flags.folds is None else f"--folds {flags.folds}"
-    if flags.model is not None and is_text(flags.model):
+    if into_text:
         raise UsageError(f"{flag}: a .m file holds one network; give --model another suffix, .bin")
     for name in given_values(flags, ("reference", "profile", "trace")):
         raise UsageError(f"{flag}: --{name} is for one network; leave one out")
