@@ -25,8 +25,7 @@ static double conv_flops(const nn_layer *spec)
 }
 
 static double pool_flops(const nn_layer *spec) { return (double)values(spec->out) * spec->kernel * spec->kernel; }
-static double pad_flops(const nn_layer *spec) { return (double)values(spec->in); }
-static double flatten_flops(const nn_layer *spec) { return (double)values(spec->in); }
+static double copy_flops(const nn_layer *spec) { return (double)values(spec->in); }
 
 /* Sine and cosine of a wave are some thirty operations. */
 static double embedding_flops(const nn_layer *spec)

@@ -32,13 +32,6 @@ static void sum_micro_batches(real *g, int64_t n, int64_t count, int64_t stride,
             g[i] += g[m * stride + i];
 }
 
-static void step_micro_batches(layer *l, int64_t count, int64_t stride, const batch *b)
-{
-    sum_micro_batches(l->dw, l->weight_size, count, stride, b);
-    sum_micro_batches(l->db, l->bias_size, count, stride, b);
-    step_layer(l, b);
-}
-
 /* As train_batch, as `count` micro-batches. All micro-batches of a thread use the same buffers, which stay in its
  * caches. */
 static void train_micro_batches(nn_net *net, const nn_data *data, const int64_t *rows, next_rows next, const batch *b,
@@ -57,8 +50,13 @@ static void train_micro_batches(nn_net *net, const nn_data *data, const int64_t 
         train_batch(&own, data, rows + from, (next_rows){next.rows + from, next.count - from}, &mine, activation);
     }
     barrier_wait(b->team);
-    for (int i = 0; i < net->count; i++)
-        if (has_parameters(&net->layers[i]))
-            step_micro_batches(&net->layers[i], count, net->engine_size, b);
+    for (int i = 0; i < net->count; i++) {
+        layer *l = &net->layers[i];
+        if (!has_parameters(l))
+            continue;
+        sum_micro_batches(l->dw, l->weight_size, count, net->engine_size, b);
+        sum_micro_batches(l->db, l->bias_size, count, net->engine_size, b);
+        step_layer(l, b);
+    }
     stamp(net, b, stamp_stepped(net->count));
 }

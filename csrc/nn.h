@@ -181,8 +181,6 @@ void nn_glibc_shuffle(int64_t *order, int64_t n, uint32_t state[34]);
  * 0, or -1 when memory runs out. */
 int FN(matmul)(real *c, const real *a, const real *b, int64_t m, int64_t n, int64_t k,
                int a_transposed, int b_transposed, int threads);
-/* a[n] = f(z[n]) in place, element by element; softmax over rows of the given width. */
-void FN(activate)(real *a, nn_activation activation, int64_t n, int64_t width);
 
 /* Writes the first layer's outputs after each step that changes them, and for the opposite row, which has the last
  * row's values where this one has the first one's: (steps that change them, 2, width), with OVERREAD bytes behind them;

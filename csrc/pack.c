@@ -98,37 +98,28 @@ int64_t FN(pack_bytes)(const nn_pack *pack)
 
 /* ---- members one by one ---- */
 
-/* The first worker's network with the member's vectors, until give_back_member. */
-static nn_net *open_member(nn_pack *pack, int number)
+/* Sets a vector of the member (to NULL), gets it (from NULL), or keeps its parameters (both NULL). */
+static int with_member(nn_pack *pack, int number, nn_vector what, const real *from, real *to)
 {
     nn_net *net = pack->workers[0].net;
-    take_member(net, &pack->own[number]);
-    return net;
+    member *own = &pack->own[number];
+    take_member(net, own);
+    int failed = from ? FN(net_set)(net, what, from) : to ? FN(net_get)(net, what, to) : FN(net_keep)(net);
+    give_back_member(net, own);
+    return failed;
 }
 
 int FN(pack_set)(nn_pack *pack, int member, nn_vector what, const real *values)
 {
-    nn_net *net = open_member(pack, member);
-    int failed = FN(net_set)(net, what, values);
-    give_back_member(net, &pack->own[member]);
-    return failed;
+    return with_member(pack, member, what, values, NULL);
 }
 
 int FN(pack_get)(nn_pack *pack, int member, nn_vector what, real *values)
 {
-    nn_net *net = open_member(pack, member);
-    int failed = FN(net_get)(net, what, values);
-    give_back_member(net, &pack->own[member]);
-    return failed;
+    return with_member(pack, member, what, NULL, values);
 }
 
-int FN(pack_keep)(nn_pack *pack, int member)
-{
-    nn_net *net = open_member(pack, member);
-    int failed = FN(net_keep)(net);
-    give_back_member(net, &pack->own[member]);
-    return failed;
-}
+int FN(pack_keep)(nn_pack *pack, int member) { return with_member(pack, member, NN_PARAMETERS, NULL, NULL); }
 
 /* ---- jobs ---- */
 

@@ -62,29 +62,24 @@ static int64_t pad_row_at(const nn_layer *s, pad_shape is, int64_t p, int64_t y)
     return (p * s->out[1] + s->pad_top + y) * is.padded_row + s->pad_left * is.run;
 }
 
-static void pad_image_forward(real *out, const real *x, const nn_layer *s)
-{
-    pad_shape is = pad_shape_of(s);
-    memset(out, 0, (size_t)values(s->out) * sizeof *out);
-    for (int64_t p = 0; p < is.planes; p++)
-        for (int64_t y = 0; y < s->in[1]; y++)
-            memcpy(out + pad_row_at(s, is, p, y), x + (p * s->in[1] + y) * is.row, (size_t)is.row * sizeof *x);
-}
-
-static void pad_image_backward(real *dx, const real *dz, const nn_layer *s)
+/* The rows of an image into the padded one, or back out of it. */
+static void copy_padded(real *to, const real *from, int back, const nn_layer *s)
 {
     pad_shape is = pad_shape_of(s);
     for (int64_t p = 0; p < is.planes; p++)
-        for (int64_t y = 0; y < s->in[1]; y++)
-            memcpy(dx + (p * s->in[1] + y) * is.row, dz + pad_row_at(s, is, p, y), (size_t)is.row * sizeof *dx);
+        for (int64_t y = 0; y < s->in[1]; y++) {
+            int64_t padded = pad_row_at(s, is, p, y), own = (p * s->in[1] + y) * is.row;
+            memcpy(to + (back ? own : padded), from + (back ? padded : own), (size_t)is.row * sizeof *to);
+        }
 }
 
 static void pad_forward(layer *l, real *out, const real *x, const batch *b)
 {
     int64_t first, last;
     thread_share(b->team, b->n, 1, &first, &last);
+    memset(out + first * row_stride(l->outputs), 0, (size_t)((last - first) * row_stride(l->outputs)) * sizeof *out);
     for (int64_t r = first; r < last; r++)
-        pad_image_forward(out + r * row_stride(l->outputs), x + r * row_stride(l->inputs), &l->spec);
+        copy_padded(out + r * row_stride(l->outputs), x + r * row_stride(l->inputs), 0, &l->spec);
     activation_forward(out, l->spec.activation, first, last, l->outputs);
 }
 
@@ -93,12 +88,12 @@ static void pad_backward_input(layer *l, real *dx, const real *dz, const real *x
     int64_t first, last;
     thread_share(b->team, b->n, 1, &first, &last);
     for (int64_t r = first; r < last; r++)
-        pad_image_backward(dx + r * row_stride(l->inputs), dz + r * row_stride(l->outputs), &l->spec);
+        copy_padded(dx + r * row_stride(l->inputs), dz + r * row_stride(l->outputs), 1, &l->spec);
     activation_backward(dx, x, below, first, last, l->inputs);
 }
 
 static const layer_kind pad_kind = {
-    .forward = pad_forward, .backward_input = pad_backward_input, .flops = pad_flops, .fast = {.by_rows = 1},
+    .forward = pad_forward, .backward_input = pad_backward_input, .flops = copy_flops, .fast = {.by_rows = 1},
 };
 
 /* ---- a vector from an image: its values channel by channel, whatever the layout inside ---- */
@@ -123,7 +118,7 @@ static void flatten_backward_input(layer *l, real *dx, const real *dz, const rea
 }
 
 static const layer_kind flatten_kind = {
-    .forward = flatten_forward, .backward_input = flatten_backward_input, .flops = flatten_flops,
+    .forward = flatten_forward, .backward_input = flatten_backward_input, .flops = copy_flops,
     .fast = {.by_rows = 1},
 };
 

@@ -44,31 +44,25 @@ static int finish(const nn_ranks *r, int failed, intptr_t *request)
     return failed;
 }
 
-/* values[n] of all ranks summed in place: on every rank, or, if central, on rank 0. Not 0 where MPI fails. */
-static int sum_over_ranks(const nn_ranks *r, real *values, int64_t n)
+typedef enum { SUM, BROADCAST } message;
+
+/* SUM: values[n] of all ranks summed in place: on every rank, or, if central, on rank 0. BROADCAST: those of rank 0 to
+ * every rank. Not 0 where MPI fails. */
+static int exchange(const nn_ranks *r, message what, real *values, int64_t n)
 {
     int failed = 0;
     for (int64_t at = 0; at < n && !failed; at += MOST_VALUES) {
         int count = (int)min_i64(MOST_VALUES, n - at);
+        real *part = values + at;
         intptr_t request = 0;
-        if (!r->central)
-            failed = r->iallreduce(r->in_place, values + at, count, r->type, r->sum, r->comm, &request);
+        if (what == BROADCAST)
+            failed = r->ibcast(part, count, r->type, 0, r->comm, &request);
+        else if (!r->central)
+            failed = r->iallreduce(r->in_place, part, count, r->type, r->sum, r->comm, &request);
         else if (r->rank == 0)
-            failed = r->ireduce(r->in_place, values + at, count, r->type, r->sum, 0, r->comm, &request);
+            failed = r->ireduce(r->in_place, part, count, r->type, r->sum, 0, r->comm, &request);
         else
-            failed = r->ireduce(values + at, NULL, count, r->type, r->sum, 0, r->comm, &request);
-        failed = finish(r, failed, &request);
-    }
-    return failed;
-}
-
-/* values[n] of rank 0 to every rank. */
-static int broadcast(const nn_ranks *r, real *values, int64_t n)
-{
-    int failed = 0;
-    for (int64_t at = 0; at < n && !failed; at += MOST_VALUES) {
-        intptr_t request = 0;
-        failed = r->ibcast(values + at, (int)min_i64(MOST_VALUES, n - at), r->type, 0, r->comm, &request);
+            failed = r->ireduce(part, NULL, count, r->type, r->sum, 0, r->comm, &request);
         failed = finish(r, failed, &request);
     }
     return failed;
@@ -79,7 +73,7 @@ static int sum_gradients(nn_net *net, double weight, int stop)
 {
     net->gradients[net->engine_size] = (real)(stop != 0);
     net->gradients[net->engine_size + 1] = (real)weight;
-    return sum_over_ranks(net->ranks, net->gradients, net->engine_size + 2);
+    return exchange(net->ranks, SUM, net->gradients, net->engine_size + 2);
 }
 
 /* The weight of the batch's rows, of all ranks. */
@@ -93,7 +87,7 @@ static int same_parameters(nn_net *net, int *stop)
     if (net->ranks->central) {
         real *flag = net->vectors[NN_PARAMETERS] + net->engine_size;
         *flag = *asked;
-        failed = broadcast(net->ranks, net->vectors[NN_PARAMETERS], net->engine_size + 1);
+        failed = exchange(net->ranks, BROADCAST, net->vectors[NN_PARAMETERS], net->engine_size + 1);
         asked = flag;
     }
     *stop = failed || *asked > 0;

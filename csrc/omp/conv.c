@@ -18,12 +18,24 @@ typedef struct {
     conv_geometry geometry;
     padded_image padded;
     algorithm algorithm;
+    int64_t packed, image;              /* values of the weights, and of a padded image, as the pass reads them */
 } pass;
+
+static pass pass_by(algorithm algorithm, conv_geometry s, padded_image f)
+{
+    pass p = {s, f, algorithm, 0, 0};
+    if (algorithm == WINOGRAD)
+        p.packed = winograd_packed_size(&s);
+    else if (algorithm == PLANES)
+        p.image = aligned(planes_size(&f));
+    else
+        p.packed = packed_size(&s), p.image = aligned(padded_size(&f));
+    return p;
+}
 
 static pass pass_of(conv_geometry s, padded_image f)
 {
-    algorithm algorithm = planes_pay(&s) ? PLANES : winograd_pays(&s) ? WINOGRAD : DIRECT;
-    return (pass){s, f, algorithm};
+    return pass_by(planes_pay(&s) ? PLANES : winograd_pays(&s) ? WINOGRAD : DIRECT, s, f);
 }
 
 static pass forward_pass(const nn_layer *l) { return pass_of(forward_geometry(l), forward_padding(l)); }
@@ -35,19 +47,8 @@ static pass backward_pass(const nn_layer *l, int64_t phase)
 {
     conv_geometry s = backward_geometry(l, phase / l->stride, phase % l->stride);
     if (l->stride > 1)
-        return (pass){s, backward_padding(l), DIRECT};
+        return pass_by(DIRECT, s, backward_padding(l));
     return pass_of(s, backward_padding(l));
-}
-
-/* Values of the weights as the pass reads them. */
-static int64_t pass_packed_size(const pass *p)
-{
-    switch (p->algorithm) {
-    case WINOGRAD: return winograd_packed_size(&p->geometry);
-    case PLANES: return 0;
-    case DIRECT: return packed_size(&p->geometry);
-    }
-    NOT_REACHED;
 }
 
 static void pass_pack(real *to, const real *w, const pass *p, thread_team t)
@@ -78,16 +79,14 @@ static int64_t partial_sums_of(const pass *p, int64_t n)
 }
 
 /* Forward: packed weights, then the biases that the sums begin with. */
-static int64_t biases_at(const pass *p) { return aligned(pass_packed_size(p)); }
+static int64_t biases_at(const pass *p) { return aligned(p->packed); }
 
 /* Backward: packed weights of all phases, then the partials of the weight's gradient. */
 static int64_t partial_sums_at(const nn_layer *spec)
 {
     int64_t packed = 0;
-    for (int64_t phase = 0; phase < phases_of(spec); phase++) {
-        pass p = backward_pass(spec, phase);
-        packed += pass_packed_size(&p);
-    }
+    for (int64_t phase = 0; phase < phases_of(spec); phase++)
+        packed += backward_pass(spec, phase).packed;
     return aligned(packed);
 }
 
@@ -97,16 +96,6 @@ static int64_t conv_shared_scratch(const nn_layer *spec, int64_t n)
     int64_t backward = partial_sums_at(spec);
     backward += partial_sums_of(&forward, n) * partial_sum_size(&forward);
     return max_i64(backward, biases_at(&forward) + forward.geometry.out + STRIP) * (int64_t)sizeof(real);
-}
-
-static int64_t padded_values(const pass *p)
-{
-    switch (p->algorithm) {
-    case WINOGRAD: return 0;
-    case PLANES: return aligned(planes_size(&p->padded));
-    case DIRECT: return aligned(padded_size(&p->padded));
-    }
-    NOT_REACHED;
 }
 
 /* Each thread has padded images of its own, whose borders stay 0: of the input, of the output's gradient, and of that
@@ -119,8 +108,8 @@ static padded_places padded_places_of(const nn_layer *l)
 {
     pass forward = forward_pass(l), backward = backward_pass(l, 0);
     padded_image gradient = gradient_padding(&forward.geometry, &forward.padded);
-    padded_places at = {.backward = padded_values(&forward)};
-    at.gradient = at.backward + padded_values(&backward);
+    padded_places at = {.backward = forward.image};
+    at.gradient = at.backward + backward.image;
     at.size = at.gradient + (forward.algorithm == PLANES ? aligned(planes_size(&gradient)) : 0);
     return at;
 }
@@ -189,7 +178,7 @@ static void prepare_backward(layer *l, const batch *b)
     for (int64_t phase = 0; phase < phases_of(&l->spec); phase++) {
         pass p = backward_pass(&l->spec, phase);
         pass_pack(packed, l->w, &p, b->team);
-        packed += pass_packed_size(&p);
+        packed += p.packed;
     }
 }
 
@@ -228,7 +217,7 @@ static void conv_backward_input(layer *l, real *dx, const real *dz, const real *
     int64_t together = phases == 1 ? last - first : 1;          /* images: each is padded once for all its phases */
     for (int64_t r = first; r < last; r += together) {
         const real *packed = l->shared_scratch;
-        for (int64_t phase = 0; phase < phases; phase++, packed += pass_packed_size(&p)) {
+        for (int64_t phase = 0; phase < phases; phase++, packed += p.packed) {
             p = backward_pass(&l->spec, phase);
             int64_t height = rows_of(&p);
             pass_rows(&p, &to, &from, p.algorithm == PLANES ? l->w : packed, r * height, (r + together) * height, b);

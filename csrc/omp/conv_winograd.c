@@ -237,11 +237,7 @@ static void transform_output(const target *to, int64_t image_at, const real *m, 
                         value = pick(value <= 0, (vec){}, value);
                     if (to->mask)
                         value = (vec)((load_lanes(to->mask + at, lanes) > 0) & (ivec)value);
-                    if (lanes == VECTOR)
-                        store(to->out + at, value);
-                    else
-                        for (int64_t i = 0; i < lanes; i++)
-                            to->out[at + i] = value[i];
+                    store_some(to->out + at, value, lanes);
                 }
             }
         }

@@ -206,14 +206,3 @@ static void optimizer_step(real *w, const real *g, real *m, real *v, int64_t n, 
     for (int64_t i = 0; i < n; i += VECTOR)
         step_v(w + i, load(g + i), m ? m + i : NULL, v ? v + i : NULL, &step);
 }
-
-void FN(activate)(real *a, nn_activation activation, int64_t n, int64_t width)
-{
-    real row[row_stride(width)];
-    for (int64_t at = 0; at < n; at += width) {
-        int64_t there = min_i64(width, n - at);
-        memcpy(row, a + at, (size_t)there * sizeof(real));
-        activation_forward(row, activation, 0, 1, there);
-        memcpy(a + at, row, (size_t)there * sizeof(real));
-    }
-}

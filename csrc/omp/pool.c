@@ -134,22 +134,6 @@ static int maxpool_reads_output(const nn_layer *spec, nn_activation below)
     return below == NN_RELU && spec->activation == NN_LINEAR;
 }
 
-static void maxpool_backward_input(layer *l, real *dx, const real *dz, const real *x, nn_activation below,
-                                   const batch *b)
-{
-    int64_t first, last;
-    thread_share(b->team, b->n, 1, &first, &last);
-    int fused = maxpool_reads_output(&l->spec, below) && l->dz != l->out;
-    for (int64_t r = first; r < last; r++) {
-        int64_t at = r * row_stride(l->outputs);
-        FOR_SIDE(l->spec.kernel, maxpool_image_backward, dx + r * row_stride(l->inputs), dz + at,
-                 (const integer *)l->work + (b->row + r) * l->outputs,
-                 fused ? l->out + b->row * row_stride(l->outputs) + at : NULL, &l->spec)
-        if (!fused)
-            activation_backward(dx, x, below, r, r + 1, l->inputs);
-    }
-}
-
 static void avgpool_image_backward(real *dx, const real *dz, const nn_layer *s)
 {
     int64_t c = s->in[0], row = s->in[2] * c;
@@ -165,23 +149,32 @@ static void avgpool_image_backward(real *dx, const real *dz, const nn_layer *s)
                 }
 }
 
-static void avgpool_backward_input(layer *l, real *dx, const real *dz, const real *x, nn_activation below,
-                                   const batch *b)
+static void pool_backward_input(layer *l, real *dx, const real *dz, const real *x, nn_activation below, const batch *b)
 {
+    const nn_layer *s = &l->spec;
+    int is_max = s->kind == NN_MAXPOOL, fused = is_max && maxpool_reads_output(s, below) && l->dz != l->out;
     int64_t first, last;
     thread_share(b->team, b->n, 1, &first, &last);
     for (int64_t r = first; r < last; r++) {
-        avgpool_image_backward(dx + r * row_stride(l->inputs), dz + r * row_stride(l->outputs), &l->spec);
-        activation_backward(dx, x, below, r, r + 1, l->inputs);
+        int64_t at = r * row_stride(l->outputs);
+        real *to = dx + r * row_stride(l->inputs);
+        if (is_max)
+            FOR_SIDE(s->kernel, maxpool_image_backward, to, dz + at,
+                     (const integer *)l->work + (b->row + r) * l->outputs,
+                     fused ? l->out + b->row * row_stride(l->outputs) + at : NULL, s)
+        else
+            avgpool_image_backward(to, dz + at, s);
+        if (!fused)
+            activation_backward(dx, x, below, r, r + 1, l->inputs);
     }
 }
 
 static const layer_kind maxpool_kind = {
-    .forward = pool_forward, .backward_input = maxpool_backward_input, .flops = pool_flops,
+    .forward = pool_forward, .backward_input = pool_backward_input, .flops = pool_flops,
     .memory = {.workspace = maxpool_workspace},
     .fast = {.by_rows = 1, .reads_output = maxpool_reads_output},
 };
 static const layer_kind avgpool_kind = {
-    .forward = pool_forward, .backward_input = avgpool_backward_input, .flops = pool_flops,
+    .forward = pool_forward, .backward_input = pool_backward_input, .flops = pool_flops,
     .fast = {.by_rows = 1},
 };

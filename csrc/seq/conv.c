@@ -30,32 +30,21 @@ static taps taps_right(const nn_layer *s, int64_t tap)
     return taps_of(tap, s->in[2], s->out[2], s->stride, s->pad_left);
 }
 
-/* sum (oh,ow) += w[ky][kx] image (ih,iw) seen through the window, w (k,k) */
-static void plane_forward(double *sum, const real *image, const real *w, const nn_layer *s)
+/* Forward: sum (oh,ow) += w[ky][kx] plane (ih,iw) seen through the window, w (k,k). Backward: sum (ih,iw) += w[ky][kx]
+ * plane (oh,ow), each where the forward pass read. */
+static void plane_pass(double *sum, const real *plane, const real *w, int backward, const nn_layer *s)
 {
     for (int64_t ky = 0; ky < s->kernel; ky++)
         for (int64_t kx = 0; kx < s->kernel; kx++) {
             taps y = taps_down(s, ky), x = taps_right(s, kx);
             double weight = w[ky * s->kernel + kx];
             for (int64_t oy = y.first; oy < y.last; oy++) {
-                const real *row = image + (oy * y.stride + y.shift) * s->in[2] + x.shift;
+                int64_t in = (oy * y.stride + y.shift) * s->in[2] + x.shift, out = oy * s->out[2];
                 for (int64_t ox = x.first; ox < x.last; ox++)
-                    sum[oy * s->out[2] + ox] += weight * row[ox * x.stride];
-            }
-        }
-}
-
-/* sum (ih,iw) += w[ky][kx] dz (oh,ow), each where the forward pass read */
-static void plane_backward_input(double *sum, const real *dz, const real *w, const nn_layer *s)
-{
-    for (int64_t ky = 0; ky < s->kernel; ky++)
-        for (int64_t kx = 0; kx < s->kernel; kx++) {
-            taps y = taps_down(s, ky), x = taps_right(s, kx);
-            double weight = w[ky * s->kernel + kx];
-            for (int64_t oy = y.first; oy < y.last; oy++) {
-                double *row = sum + (oy * y.stride + y.shift) * s->in[2] + x.shift;
-                for (int64_t ox = x.first; ox < x.last; ox++)
-                    row[ox * x.stride] += weight * dz[oy * s->out[2] + ox];
+                    if (backward)
+                        sum[in + ox * x.stride] += weight * plane[out + ox];
+                    else
+                        sum[out + ox] += weight * plane[in + ox * x.stride];
             }
         }
 }
@@ -70,31 +59,6 @@ static double plane_backward_tap(const real *dz, const real *image, taps y, taps
             sum += (double)dz[oy * s->out[2] + ox] * row[ox * x.stride];
     }
     return sum;
-}
-
-/* one image: out (f,oh,ow) = x (c,ih,iw) through w (f,c,k,k), + b; sum has room for a plane */
-static void conv_image_forward(real *out, const real *x, const real *w, const real *b, double *sum, const nn_layer *s)
-{
-    int64_t area = s->kernel * s->kernel, in = (int64_t)s->in[1] * s->in[2], pixels = (int64_t)s->out[1] * s->out[2];
-    for (int64_t f = 0; f < s->out[0]; f++) {
-        memset(sum, 0, (size_t)pixels * sizeof *sum);
-        for (int64_t c = 0; c < s->in[0]; c++)
-            plane_forward(sum, x + c * in, w + (f * s->in[0] + c) * area, s);
-        for (int64_t p = 0; p < pixels; p++)
-            out[f * pixels + p] = (real)(sum[p] + b[f]);
-    }
-}
-
-static void conv_image_backward_input(real *dx, const real *dz, const real *w, double *sum, const nn_layer *s)
-{
-    int64_t area = s->kernel * s->kernel, in = (int64_t)s->in[1] * s->in[2], pixels = (int64_t)s->out[1] * s->out[2];
-    for (int64_t c = 0; c < s->in[0]; c++) {
-        memset(sum, 0, (size_t)in * sizeof *sum);
-        for (int64_t f = 0; f < s->out[0]; f++)
-            plane_backward_input(sum, dz + f * pixels, w + (f * s->in[0] + c) * area, s);
-        for (int64_t p = 0; p < in; p++)
-            dx[c * in + p] = (real)sum[p];
-    }
 }
 
 /* dw (c,k,k) of one filter: the sum over n images */
@@ -128,17 +92,36 @@ static int64_t conv_workspace(const nn_layer *spec, int64_t n, int threads)
     return max_i64((int64_t)spec->in[1] * spec->in[2], (int64_t)spec->out[1] * spec->out[2]) * (int64_t)sizeof(double);
 }
 
+/* out (f,oh,ow) of each image = f(x (c,ih,iw) through w (f,c,k,k), + b) */
 static void conv_forward(layer *l, real *out, const real *x, const batch *b)
 {
+    const nn_layer *s = &l->spec;
+    int64_t area = s->kernel * s->kernel, in = (int64_t)s->in[1] * s->in[2], pixels = (int64_t)s->out[1] * s->out[2];
+    double *sum = l->work;
     for (int64_t r = 0; r < b->n; r++)
-        conv_image_forward(out + r * l->outputs, x + r * l->inputs, l->w, l->b, l->work, &l->spec);
-    activation_forward(out, l->spec.activation, 0, b->n, l->outputs);
+        for (int64_t f = 0; f < s->out[0]; f++) {
+            memset(sum, 0, (size_t)pixels * sizeof *sum);
+            for (int64_t c = 0; c < s->in[0]; c++)
+                plane_pass(sum, x + r * l->inputs + c * in, l->w + (f * s->in[0] + c) * area, 0, s);
+            for (int64_t p = 0; p < pixels; p++)
+                out[r * l->outputs + f * pixels + p] = (real)(sum[p] + l->b[f]);
+        }
+    activation_forward(out, s->activation, 0, b->n, l->outputs);
 }
 
 static void conv_backward_input(layer *l, real *dx, const real *dz, const real *x, nn_activation below, const batch *b)
 {
+    const nn_layer *s = &l->spec;
+    int64_t area = s->kernel * s->kernel, in = (int64_t)s->in[1] * s->in[2], pixels = (int64_t)s->out[1] * s->out[2];
+    double *sum = l->work;
     for (int64_t r = 0; r < b->n; r++)
-        conv_image_backward_input(dx + r * l->inputs, dz + r * l->outputs, l->w, l->work, &l->spec);
+        for (int64_t c = 0; c < s->in[0]; c++) {
+            memset(sum, 0, (size_t)in * sizeof *sum);
+            for (int64_t f = 0; f < s->out[0]; f++)
+                plane_pass(sum, dz + r * l->outputs + f * pixels, l->w + (f * s->in[0] + c) * area, 1, s);
+            for (int64_t p = 0; p < in; p++)
+                dx[r * l->inputs + c * in + p] = (real)sum[p];
+        }
     activation_backward(dx, x, below, 0, b->n, l->inputs);
 }
 

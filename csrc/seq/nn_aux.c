@@ -222,9 +222,3 @@ static void optimizer_step(real *w, const real *g, real *m, real *v, int64_t n, 
     case NN_ADAM: adam_step(w, g, m, v, n, keep, u); break;
     }
 }
-
-void FN(activate)(real *a, nn_activation activation, int64_t n, int64_t width)
-{
-    for (int64_t at = 0; at < n; at += width)   /* row by row: rows lie close here, whatever row_stride says */
-        activation_forward(a + at, activation, 0, 1, min_i64(width, n - at));
-}

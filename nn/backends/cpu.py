@@ -102,21 +102,17 @@ class CpuEngine:
         self._layer_names = [layer.item or layer.kind for layer in layers]
         self._block_rows = self._rows_of_a_block(layers)
         self._ranks, self._has_moments = None, True
-        if self.rank_group.size > 1:
-            self._join_ranks(distribute)
+        if self.rank_group.size > 1:  # the core shares batches with the other ranks over MPI
+            from . import mpi
+
+            self._ranks = mpi.ranks(self.ffi, self.dtype.name, distribute, self.rank_group)
+            self._has_moments = distribute == "mirrored" or self.rank_group.rank == 0
+            self._call("net_ranks", self._own.net, self._ranks)
 
     def _rows_of_a_block(self, layers) -> int:
         row_bytes = self.dtype.itemsize * sum(layer.outputs for layer in layers)
         images = any(layer.kind == "conv" for layer in layers)
         return min(max(BLOCK_BYTES // row_bytes, 32 if images else LEAST_ROWS * self.threads), 4096)
-
-    def _join_ranks(self, distribute: str) -> None:
-        """Let the core share batches with the other ranks over MPI."""
-        from . import mpi
-
-        self._ranks = mpi.ranks(self.ffi, self.dtype.name, distribute, self.rank_group)
-        self._has_moments = distribute == "mirrored" or self.rank_group.rank == 0
-        self._call("net_ranks", self._own.net, self._ranks)
 
     def _new_net(self, threads: int) -> CoreNet:
         return CoreNet(self._owned(self._call("net_new", *self._plan, 1, threads), self._function("net_free")))
@@ -436,9 +432,8 @@ class CpuPack:
     def predict(self, jobs: Sequence[PackJob]) -> list[np.ndarray]:
         engine, structs = self._engine, self._structs(jobs)
         outs = [np.empty((len(job.rows), engine.outputs), engine.dtype) for job in jobs]
-        pointers = [engine._pointer(out, writable=True) for out in outs]
-        for struct, pointer_ in zip(structs, pointers, strict=True):
-            struct.out = pointer_
+        for struct, out in zip(structs, outs, strict=True):
+            struct.out = engine._pointer(out, writable=True)
         self._run("pack_predict", structs, self._block(jobs))
         return outs
 

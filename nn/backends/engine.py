@@ -56,13 +56,14 @@ class EpochSettings:
         return OPTIMIZERS[self.optimizer].moments_with(self.momentum)
 
 
-class Progress(Protocol):
-    """Where an epoch stands; may be read, and `stop` set, while the epoch runs in another thread."""
+@dataclass
+class Progress:
+    """Where an epoch stands (nn_progress in nn.h); may be read, and `stop` set, while it runs in another thread."""
 
-    row: int  # rows of the order done so far
-    step: int  # batches done since training began
-    loss: float  # sum of the losses of those rows, times their weights
-    stop: int  # not 0: end after the batch at hand
+    row: int = 0  # rows of the order done so far
+    step: int = 0  # batches done since training began
+    loss: float = 0.0  # sum of the losses of those rows, times their weights
+    stop: int = 0  # not 0: end after the batch at hand
 
 
 @dataclass

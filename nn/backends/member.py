@@ -114,12 +114,7 @@ class MemberEngine:
 
     def __init__(self, engine: Engine, pack: Pack, member: int, device: int = 0):
         """device: the number of the pack's device, where there are several."""
-        self._engine, self._pack, self._member, self.on_device = engine, pack, member, device
-
-    @property
-    def pack_of_member(self) -> Pack:
-        """Return the pack that the member is of."""
-        return self._pack
+        self._engine, self.pack_of_member, self._member, self.on_device = engine, pack, member, device
 
     def job(self, job: PackJob) -> PackJob:
         """Return a job as one of this member, with the data where it is computed."""
@@ -130,17 +125,17 @@ class MemberEngine:
         return getattr(self._engine, name)
 
     def set(self, what: str, vector: np.ndarray) -> None:
-        self._pack.set(self._member, what, vector)
+        self.pack_of_member.set(self._member, what, vector)
 
     def get(self, what: str) -> np.ndarray:
-        return self._pack.get(self._member, what)
+        return self.pack_of_member.get(self._member, what)
 
     def keep(self) -> None:
-        self._pack.keep(self._member)
+        self.pack_of_member.keep(self._member)
 
     def predict(self, data: Any, rows: np.ndarray | None = None) -> np.ndarray:
         rows = np.arange(data.rows) if rows is None else rows
-        return self._pack.predict([PackJob(self._member, data, rows)])[0]
+        return self.pack_of_member.predict([PackJob(self._member, data, rows)])[0]
 
 
 class RankMember:

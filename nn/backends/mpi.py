@@ -22,17 +22,10 @@ def ranks(ffi, dtype: str, distribute: str, rank_group: MpiGroup):
     """Return the `nn_ranks` that net_ranks takes, for numbers of that type; ffi: of the C core."""
     mpi = rank_group.mpi
     mpi_ffi, library = functions(mpi, FUNCTIONS)
-    calls = {
-        "iallreduce": library.MPI_Iallreduce,
-        "ireduce": library.MPI_Ireduce,
-        "ibcast": library.MPI_Ibcast,
-        "iallgather": library.MPI_Iallgather,
-        "test": library.MPI_Test,
-    }
     place = {"rank": rank_group.rank, "size": rank_group.size}
     made = ffi.new("nn_ranks *", {**place, "central": distribute == "central"})
-    for name, function in calls.items():
-        address = int(mpi_ffi.cast("intptr_t", function))
+    for name in ("iallreduce", "ireduce", "ibcast", "iallgather", "test"):
+        address = int(mpi_ffi.cast("intptr_t", getattr(library, f"MPI_{name.capitalize()}")))
         setattr(made, name, ffi.cast(ffi.typeof(getattr(made, name)), address))
     real = {"float32": mpi.FLOAT, "float64": mpi.DOUBLE}[dtype]
     handles = {"comm": _communicator(rank_group), "sum": mpi.SUM, "type": real, "double_type": mpi.DOUBLE}

@@ -140,10 +140,6 @@ def _forget_shared_memory() -> None:
 class RankEnded(NnError):
     """Another rank has ended, and so do all."""
 
-    def __init__(self, text: str, exit_code: int):
-        super().__init__(text)
-        self.exit_code = exit_code
-
 
 class MpiGroup(RankGroup):
     """All ranks of MPI.

@@ -25,19 +25,12 @@ class RankGroup:
         """Return every rank's value, in rank order; values are what JSON can hold."""
         return [value]
 
-    def any(self, flag: bool) -> bool:
-        return any(self.gather(bool(flag)))
-
     def sum(self, x: float) -> float:
         """Return the sum over the ranks, added up in rank order."""
         first, *others = self.gather(float(x))
         for other in others:
             first += other
         return first
-
-    def broadcast(self, value):
-        """Return rank 0's value."""
-        return self.gather(value if self.rank == 0 else None)[0]
 
     def gather_arrays(self, array) -> list:
         """Return every rank's array (values,), in rank order: of one type, but of any length."""
@@ -84,10 +77,6 @@ ALONE = RankGroup()
 
 class AlreadyReported(NnError):
     """Rank 0 prints this error; this rank exits with the same code, silently."""
-
-    def __init__(self, text: str, exit_code: int):
-        super().__init__(text)
-        self.exit_code = exit_code
 
 
 def reported_by_rank_0(error: NnError, rank: int) -> NnError:

@@ -33,13 +33,10 @@ def prediction_table(net, ds: Dataset, threshold: float | None = None) -> Iterat
     threshold = net.threshold if threshold is None else threshold
     yield _header(net, ds)
     for first in range(0, ds.rows, BLOCK_ROWS):
-        yield from zip(*_columns(net, ds.of_rows(slice(first, first + BLOCK_ROWS)), first, threshold), strict=True)
-
-
-def _columns(net, ds: Dataset, first: int, threshold: float) -> list[list[str]]:
-    scores = scores_of(net, ds, first)
-    deviations = _numbers(net.deviation(ds.x)) if len(net.members) > 1 else []
-    return _texts(net, ds, range(first, first + ds.rows), [], scores, deviations, threshold)
+        some = ds.of_rows(slice(first, first + BLOCK_ROWS))
+        scores, numbers = scores_of(net, some, first), range(first, first + some.rows)
+        deviations = _numbers(net.deviation(some.x)) if len(net.members) > 1 else []
+        yield from zip(*_texts(net, some, numbers, [], scores, deviations, threshold), strict=True)
 
 
 def fold_table(net, ds: Dataset) -> Iterator[list[str]]:

@@ -62,9 +62,7 @@ def train_command(flags) -> None:
     _print(flags, result)
     if lost:  # the training went on without some of its outputs, or was stopped
         written = "" if flags.model is None else f"; {flags.model} is written"
-        failure = OutputError("; ".join(map(str, lost)) + written)
-        failure.exit_code = lost[0].exit_code
-        raise failure
+        raise OutputError("; ".join(map(str, lost)) + written, lost[0].exit_code)
 
 
 def _checked_effort(flags) -> str | None:
@@ -75,8 +73,8 @@ def _checked_effort(flags) -> str | None:
 
     if flags.model is None and flags.folds is None:
         raise UsageError("--train needs --model PATH")
-    _check_networks(flags)
     into_text = flags.model is not None and is_text(flags.model)
+    _check_networks(flags, into_text)
     if flags.effort and into_text:
         raise UsageError(f"--effort {flags.effort}: a .m file holds one network; give --model another suffix, .bin")
     effort = effort_for(flags.effort, given_values(flags, vars(flags)))
@@ -124,14 +122,12 @@ def _kept_in(lost: list[NnError]) -> Iterator[None]:
         lost.append(error)
 
 
-def _check_networks(flags) -> None:
-    """Raise UsageError for --networks or --folds beside a flag that is about one network."""
-    from ..files.text_model import is_text
-
+def _check_networks(flags, into_text: bool) -> None:
+    """Raise UsageError for --networks or --folds beside a flag, or a file of text, that is about one network."""
     if (flags.networks or 1) == 1 and flags.folds is None:
         return
     flag = f"--networks {flags.networks}" if flags.folds is None else f"--folds {flags.folds}"
-    if flags.model is not None and is_text(flags.model):
+    if into_text:
         raise UsageError(f"{flag}: a .m file holds one network; give --model another suffix, .bin")
     for name in given_values(flags, ("reference", "profile", "trace")):
         raise UsageError(f"{flag}: --{name} is for one network; leave one out")
@@ -196,9 +192,8 @@ def _trained(flags, layers, effort: str | None, stop: StopRequest):
         one["flags"] += "".join(f" --{name} {value}" for name, value in repeated.items())
     if chosen.stopped is not None:
         tried = result["tried"]
-        failure = NnError(f"{chosen.stopped}: chosen from the {tried} candidate{'s' * (tried > 1)} that had ended")
-        failure.exit_code = _signal_code(chosen.stopped.signum)
-        lost.append(failure)
+        told = f"{chosen.stopped}: chosen from the {tried} candidate{'s' * (tried > 1)} that had ended"
+        lost.append(NnError(told, _signal_code(chosen.stopped.signum)))
     return net, ds, result, partial(observers.finish, result, partial(chosen.timed, observers.batches)), lost
 
 
@@ -256,8 +251,5 @@ def _stopped(flags, stopped: Stopped, kept: str) -> NnError:
     model = ""
     if flags.model is not None:
         model = f", {flags.model} {'is unchanged' if os.path.exists(flags.model) else 'was not written'}"
-    failure = NnError(f"{stopped}: {kept}{model}")
-    failure.exit_code = _signal_code(stopped.signum)
-    if flags.checkpoint is not None and stopped.signum != signal.SIGINT:
-        failure.exit_code = RUN_AGAIN
-    return failure
+    runs_again = flags.checkpoint is not None and stopped.signum != signal.SIGINT
+    return NnError(f"{stopped}: {kept}{model}", RUN_AGAIN if runs_again else _signal_code(stopped.signum))

@@ -29,20 +29,25 @@ def drawn(rows: int, number: int, seed: int = 0) -> np.ndarray:
     return np.bincount(np.minimum(places, rows - 1), minlength=rows)
 
 
-def intervals(judged: Judged, weights: np.ndarray | None = None, *, seed: int = 0) -> dict[str, Interval]:
-    """Return the interval of each metric. weights (rows,): as checked_weights returns them."""
-    names, rows = judged.names, len(judged.truth)
-    judged.values(weights)  # what all resamples share is made by one thread
+def resampled(sides: Sequence[Judged], weights: np.ndarray | None, seed: int) -> list[list[dict[str, float | None]]]:
+    """Return the metrics of each side in each resample; all sides have the same rows there."""
+    for side in sides:
+        side.values(weights)  # what all resamples share is made by one thread
 
-    def resampled(number: int) -> dict[str, float | None]:
-        times = drawn(rows, number, seed)
+    def values(number: int) -> list[dict[str, float | None]]:
+        times = drawn(len(sides[0].truth), number, seed)
         each = times if weights is None else times * weights
         with np.errstate(all="ignore"):
-            return judged.values(each, exact=False) if each.any() else dict.fromkeys(names)
+            return [side.values(each, exact=False) if each.any() else dict.fromkeys(side.names) for side in sides]
 
     with ThreadPoolExecutor(default_threads()) as workers:
-        values = list(workers.map(resampled, range(RESAMPLES)))
-    return {name: interval([each[name] for each in values]) for name in names}
+        return list(workers.map(values, range(RESAMPLES)))
+
+
+def intervals(judged: Judged, weights: np.ndarray | None = None, *, seed: int = 0) -> dict[str, Interval]:
+    """Return the interval of each metric. weights (rows,): as checked_weights returns them."""
+    values = resampled([judged], weights, seed)
+    return {name: interval([each[name] for (each,) in values]) for name in judged.names}
 
 
 def interval(values: Sequence[float | None]) -> Interval:

@@ -128,13 +128,9 @@ class GlibcRandom:
             self._state[index] = word
 
     def __reduce__(self):
-        return _glibc_random_of, (self.state(),)
+        return GlibcRandom, (0,), self.state()
 
-
-def _glibc_random_of(state) -> GlibcRandom:
-    random = GlibcRandom(0)
-    random.restore(state)
-    return random
+    __setstate__ = restore
 
 
 class GlibcOrder:

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from concurrent.futures import ThreadPoolExecutor
-
 import numpy as np
 
-from ..core.bootstrap import RESAMPLES, drawn, interval
+from ..core.bootstrap import interval, resampled
 from ..core.metrics import Judged, checked_weights
 from ..nn_aux import METRICS
-from ..utils import DataError, UsageError, default_threads
+from ..utils import DataError, UsageError
 from .reports import judged
 
 DECIDES = {"binary": "log_loss", "multiclass": "log_loss", "regression": "rmse"}  # the metric of the verdict, by task
@@ -41,13 +39,13 @@ def compared(nets, datasets, names, scores=(None, None), *, seed: int = 0) -> di
         for net, (truth, scores, _), persistence in zip(nets, each, series, strict=True)
     ]
     values = [side.values(weights) for side in sides]
-    apart = _differences(sides, weights, seed) if len(truth) >= LEAST_ROWS else {}
+    pairs = resampled(sides, weights, seed) if len(truth) >= LEAST_ROWS else []
     metrics = {
         name: {
             names[0]: values[0][name],
             names[1]: values[1][name],
-            "difference": None if None in (own := [side[name] for side in values]) else own[1] - own[0],
-            "interval": interval(apart[name]) if name in apart else None,
+            "difference": _difference(values, name),
+            "interval": interval([_difference(pair, name) for pair in pairs]),
         }
         for name in sides[0].names
     }
@@ -61,24 +59,10 @@ def compared(nets, datasets, names, scores=(None, None), *, seed: int = 0) -> di
     }  # fmt: skip
 
 
-def _differences(sides: list[Judged], weights, seed: int) -> dict[str, list[float]]:
-    """Return the second's less the first's metrics over resampled rows, the same rows for both."""
-    names, rows = sides[0].names, len(sides[0].truth)
-    for side in sides:
-        side.values(weights)  # what all resamples share is made by one thread
-
-    def resampled(number: int) -> dict[str, float]:
-        times = drawn(rows, number, seed)
-        each = times if weights is None else times * weights
-        if not each.any():
-            return dict.fromkeys(names, np.nan)
-        with np.errstate(all="ignore"):
-            one, other = (side.values(each, exact=False) for side in sides)
-        return {name: np.nan if None in (one[name], other[name]) else other[name] - one[name] for name in names}
-
-    with ThreadPoolExecutor(default_threads()) as workers:
-        found = list(workers.map(resampled, range(RESAMPLES)))
-    return {name: [one[name] for one in found] for name in names}
+def _difference(values: list[dict], name: str) -> float | None:
+    """Return the second's metric less the first's; None where one of them is undefined."""
+    own = [side[name] for side in values]
+    return None if None in own else own[1] - own[0]
 
 
 def _better(names, metric: str, found: dict) -> str | None:

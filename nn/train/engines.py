@@ -154,28 +154,14 @@ class Ranks:
 
     def __init__(self, rank_group: RankGroup, count: int, dtype: str):
         """dtype: of vectors and outputs."""
-        self.group, self._dtype = rank_group, np.dtype(dtype)
+        self.group, self.size, self._dtype = rank_group, rank_group.size, np.dtype(dtype)
         self._members: list[RankMember] = []
-        numbers, ranks = range(count), range(rank_group.size)
-        shares = {rank: numbers[rank_group.share(count, rank)] for rank in ranks}
-        self._owners = {number: rank for rank in ranks for number in shares[rank]}
-
-    @property
-    def size(self) -> int:
-        return self.group.size
-
-    @property
-    def own(self) -> list[int]:
-        """Return the numbers of the networks that this rank computes."""
-        return self._of(self.group.rank)
-
-    def _of(self, rank: int) -> list[int]:
-        return [number for number, owner in self._owners.items() if owner == rank]
+        self._shares = [range(count)[rank_group.share(count, rank)] for rank in range(self.size)]
+        self.own = self._shares[rank_group.rank]  # the numbers of the networks that this rank computes
 
     def owned(self, asks: Mapping[int, Ask]) -> dict[int, Ask]:
         """Return those asks that this rank answers."""
-        own = {*self.own}
-        return {number: ask for number, ask in asks.items() if number in own}
+        return {number: ask for number, ask in asks.items() if number in self.own}
 
     def engine_of(self, number: int, engine: Engine, own: Engine | None) -> Engine:
         """Return the engine of a network as all ranks see it; engine, own: see RankMember."""
@@ -199,7 +185,8 @@ class Ranks:
     def _from_owner(self, number: int, array: np.ndarray | None) -> np.ndarray | None:
         """Return an array of the owner of a network, None where that has none; None: this rank is not the owner. Raises
         NnError."""
-        owner, flat = self._owners[number], np.zeros(0, np.uint8)
+        owner = next(rank for rank, share in enumerate(self._shares) if number in share)
+        flat = np.zeros(0, np.uint8)
         described = self.group.gather(None if array is None else [array.dtype.str, array.shape])[owner]
         if array is not None:
             flat = np.ascontiguousarray(array).reshape(-1).view(np.uint8)
@@ -248,8 +235,8 @@ class Ranks:
         """Return the outputs (rows, outputs) of each network."""
         flat = np.concatenate([np.zeros(0, self._dtype), *(out.ravel() for out in own.values())])
         found = {}
-        for rank, values in enumerate(self._gathered(flat)):
-            numbers = [number for number in self._of(rank) if number in asks]
+        for share, values in zip(self._shares, self._gathered(flat), strict=True):
+            numbers = [number for number in share if number in asks]
             if numbers:
                 ends = np.cumsum([len(asks[number].job.rows) for number in numbers])
                 found |= dict(zip(numbers, np.split(values.reshape(ends[-1], -1), ends[:-1]), strict=True))

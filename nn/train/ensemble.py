@@ -17,7 +17,7 @@ from ..settings.flags import DEFAULTS
 from ..test import remarks
 from ..utils import NnError, UsageError, available_memory, listed, log, told_once
 from .decision import check_decision, decide_by, decide_by_members
-from .folds import figures_by_fold, predicted_by_folds, summary
+from .folds import figures_by_fold, out_of_fold, summary
 from .learned import learned
 from .member import Member
 from .options import Options, is_decided_later, options_of
@@ -214,7 +214,7 @@ class Ensemble:
     def _by_folds(self) -> dict:
         """Return what is decided by the rows of the folds, and their metrics, means and standard deviations."""
         net, ds = self.net, self.ds
-        rows, of_fold, scores = predicted_by_folds(net, ds, self._folds)
+        rows, of_fold, scores = out_of_fold(net, ds, self._folds)
         weights = None if ds.weights is None else ds.weights[rows]
         decided = decide_by(net, self.options, ds.y[rows], scores, weights)
         with told_once(remarks):

@@ -34,13 +34,24 @@ def summary(each: Sequence[dict]) -> dict:
     return found
 
 
-def out_of_fold(net: Network, ds: Dataset) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+def out_of_fold(
+    net: Network, ds: Dataset, folds: Sequence[Fold] | None = None
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Return (rows, their folds, outputs) of a network that `folds` trained on ds: each row by the fold's network.
 
-    rows: indices of those that a fold tested, ascending. Several cross-validations may have trained the network
-    (effort): outputs are then their weighted mean. Probabilities are calibrated by the temperature of the network.
+    folds: those of ds, if they are known. rows: indices of those that a fold tested, ascending. Several
+    cross-validations may have trained the network (effort): outputs are then their weighted mean. Probabilities are
+    calibrated by the temperature of the network.
     """
-    return predicted_by_folds(net, ds, _folds_of(net, ds))
+    folds = _folds_of(net, ds) if folds is None else folds
+    parts = [fold.tested for fold in folds]
+    tested = np.concatenate(parts)
+    order = np.argsort(tested, kind="stable")
+    outputs = [
+        judged(net, ds, part, partial(_mean_of, net, number, len(folds)))[1] for number, part in enumerate(parts)
+    ]
+    of_fold = np.repeat(np.arange(len(folds)), [len(part) for part in parts])
+    return tested[order], of_fold[order], net.calibrated(np.concatenate(outputs)[order])
 
 
 def unseen_parts(net: Network, ds: Dataset) -> list[tuple[np.ndarray, list]]:
@@ -57,18 +68,6 @@ def _folds_of(net: Network, ds: Dataset) -> list[Fold]:
     seed = config.get("split_seed", net.seed)
     rows = split_rows(ds, config["holdout"], 0.0, seed).training
     return fold_rows(ds, rows, folds, seed, config.get("validation") == OF_FOLD)
-
-
-def predicted_by_folds(net: Network, ds: Dataset, folds: Sequence[Fold]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Return what out_of_fold does, given the folds."""
-    parts = [fold.tested for fold in folds]
-    tested = np.concatenate(parts)
-    order = np.argsort(tested, kind="stable")
-    outputs = [
-        judged(net, ds, part, partial(_mean_of, net, number, len(folds)))[1] for number, part in enumerate(parts)
-    ]
-    of_fold = np.repeat(np.arange(len(folds)), [len(part) for part in parts])
-    return tested[order], of_fold[order], net.calibrated(np.concatenate(outputs)[order])
 
 
 def _mean_of(net: Network, fold: int, folds: int, x) -> np.ndarray:

@@ -35,6 +35,11 @@ class NnError(Exception):
 
     exit_code = 1
 
+    def __init__(self, text: str = "", exit_code: int | None = None):
+        super().__init__(text)
+        if exit_code is not None:
+            self.exit_code = exit_code
+
     def __str__(self) -> str:
         return spoken(super().__str__())
 

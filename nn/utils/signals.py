@@ -13,9 +13,8 @@ class Stopped(NnError):
     """Training ended early because a signal asked for it; the network keeps what it has learned so far."""
 
     def __init__(self, signum: int):
-        super().__init__(f"stopped by {signal.Signals(signum).name}")
+        super().__init__(f"stopped by {signal.Signals(signum).name}", 128 + signum)
         self.signum = signum
-        self.exit_code = 128 + signum
 
 
 class Interrupted(BaseException):

@@ -207,6 +207,7 @@ def test_epochs_are_told_once_with_means_in_which_one_that_has_stopped_counts_on
     assert len({len(member.history["loss"]) for member in net.members}) > 1  # one stops before another
     check_means(net, result, [member["best_epoch"] for member in result["members"]])
     assert more or epochs == [*zip(range(1, 99), result["loss"], result["val_loss"])]
+    assert more or result["loss"][0] == np.mean([member.history["loss"][0] for member in net.members])
 
 
 @pytest.mark.parametrize("flags, vectors", [

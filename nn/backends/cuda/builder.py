@@ -84,7 +84,7 @@ class Builder:
         if last.loss_fused:
             self._add("backward", last.index, kind_of(last.layer).backward(self.ws, last))
             own = phases.pop()
-            if len(phases) == begin or not dense.is_beside(self.ws, last):
+            if len(phases) == begin or self.ws.rows * last.layer.inputs > dense.FUSED_BESIDE:
                 phases.insert(begin, own)
             else:
                 phases[begin] += own
@@ -118,15 +118,12 @@ class Builder:
         if self.purpose.backward:
             last.dz = last.out  # the loss turns one into the other
             for below, node in zip(nodes, nodes[1:], strict=False):
-                if self._wants_gradient(below):
+                learns = below.layer.kind != "embedding" or below.layer.parameters  # columns alone learn nothing
+                if learns or self.purpose.kind == "gradients":
                     below.dz = node.dx = self.ws.buffer(below.layer.outputs)
             if self.purpose.kind == "gradients":
                 nodes[0].dx = Buffer("input_gradient")
         return nodes
-
-    def _wants_gradient(self, node: LayerNode) -> bool:
-        """Return whether a layer does anything in the backward pass: columns alone learn nothing."""
-        return self.purpose.kind == "gradients" or node.layer.kind != "embedding" or node.layer.parameters > 0
 
     def _active_nodes(self) -> list[LayerNode]:
         nodes, at, last = [], 0, len(self.layers) - 1

@@ -30,11 +30,6 @@ def check_numbers(rows: np.ndarray, count: int) -> None:
         raise ValueError("row out of range")
 
 
-def _as_bytes(x: np.ndarray) -> np.ndarray:
-    """Return records as bytes (rows, bytes of a record), since CuPy knows no records; anything else as it is."""
-    return x.view(np.uint8).reshape(len(x), x.dtype.itemsize) if x.dtype.names else x
-
-
 @dataclass
 class Segment:
     """Rows in the GPU's memory, of whole batches, of which a member has its `own` rows. Addresses of inputs, targets,
@@ -52,9 +47,11 @@ class CudaData:
     """A data set: on the GPU as a whole where it fits, else in the computer's memory, from where it is streamed."""
 
     def __init__(self, x: np.ndarray, y: np.ndarray | None, weights: np.ndarray | None, dtype: np.dtype, room: int):
-        self.arrays, self.weights, self.rows = (_as_bytes(x), y, weights), weights, len(x)
         self.labels = y is not None and y.dtype == np.int32
         self.rows_as = row_format(x, dtype)
+        if x.dtype.names:  # CuPy knows no records: the bytes of each
+            x = x.view(np.uint8).reshape(len(x), x.dtype.itemsize)
+        self.arrays, self.weights, self.rows = (x, y, weights), weights, len(x)
         self.resident = sum(array.nbytes for array in self.arrays if array is not None) <= room
         if self.resident:
             self.on_gpu = [None if array is None else cupy().asarray(array) for array in self.arrays]

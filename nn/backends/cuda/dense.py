@@ -17,7 +17,8 @@ NARROW = 4  # outputs that are computed along rows, not in tiles
 FUSED_OUTPUTS, FUSED_PRODUCTS = 16, 2**24  # the largest last layer that is one op with the loss
 FUSED_SPLIT_DELAY = 0.04  # microseconds to wait for a partial sum there, which takes longer with few threads
 FUSED_LONG = 1024  # inputs of it that more than one warp adds up
-FUSED_BESIDE = 2**20  # values of its x; a kernel of a product has too few threads for a loop over more
+FUSED_BESIDE = 2**20  # values of its x, for its gradients to be computed beside those of the layer below; a kernel of a
+# product has too few threads for a loop over more
 
 
 def choose_dense(ws: Workspace, node: LayerNode, product: str) -> str:
@@ -137,11 +138,6 @@ def fuses_loss(ws: Workspace, layer: Layer) -> bool:
     """Return whether a last layer with few outputs is computed together with the loss and dx."""
     few = layer.kind == "dense" and layer.outputs <= FUSED_OUTPUTS
     return few and ws.rows * layer.outputs * layer.inputs <= FUSED_PRODUCTS
-
-
-def is_beside(ws: Workspace, node: LayerNode) -> bool:
-    """Return whether a fused layer's gradients are computed beside those of the layer below."""
-    return ws.rows * node.layer.inputs <= FUSED_BESIDE
 
 
 def computes_dz(ws: Workspace, node: LayerNode | None) -> bool:

@@ -13,7 +13,7 @@ import numpy as np
 from ...cluster import ALONE
 from ...core.records import check_rows, counts_of
 from ...utils import UsageError
-from ..engine import EpochSettings, Pack, TimedStep
+from ..engine import EpochSettings, Pack, Progress, TimedStep
 from ..member import Turns, check_vector
 from . import small
 from .abi import update_rule
@@ -21,9 +21,9 @@ from .builder import Builder, kind_of
 from .cublas import Cublas
 from .data import CudaData, check_numbers, row_format
 from .device import check_gpus, cupy, gpu_errors, processors
-from .epoch import Progress, advance, batch_weights, mean_loss, update_table
+from .epoch import advance, batch_weights, mean_loss, update_table
 from .group import Member, members_engines, most_rows
-from .pack import CudaPack
+from .pack import FIRST_BATCHES, LONGEST_WAIT, CudaPack
 from .program import PLAIN, Program, Purpose, RowFormat, epoch_source, layer_routes
 from .runner import Phases, Runner, TimedPhases, WholeEpochs, compile_ahead, compiling
 
@@ -34,8 +34,6 @@ MOST_VALUES = 2**31 - 1  # of one buffer: what the kernels count in
 # graph: digits 31 and 36 (3e7), cnn0 77 and 71 (4e8), cnn1 93 and 85, cnn2 109 and 102.
 WHOLE_EPOCH_FLOPS = 3e8
 SHARE_FOR_DATA = 0.6  # of the free memory that a data set may take; a larger one is streamed
-FIRST_BATCHES = 16  # between two looks at the stop flag, before anybody knows how long they take
-LONGEST_WAIT = 0.04  # seconds between two looks at the stop flag
 
 
 class CudaEngine:
@@ -188,12 +186,12 @@ class CudaEngine:
 
     def _new_runner(self, purpose: Purpose) -> Runner:
         self.reserve(purpose.rows)
-        together = self._together(purpose)
+        together = (self.rank_group, self.member.communicator()) if purpose.distribute else ()
         with compiling:
             kind, parameters = self._choose_runner(purpose), self.vector("parameters")
             if kind is small.Small:
                 return kind(self.plan(purpose), self.dtype, parameters)
-            return kind(self._program(purpose), self.dtype, parameters, **together)
+            return kind(self._program(purpose), self.dtype, parameters, *together)
 
     def _choose_runner(self, purpose: Purpose) -> type[Runner]:
         """Return what runs programs of this purpose; README.md has the table."""
@@ -248,9 +246,6 @@ class CudaEngine:
             "train", rows, labels, rows_as, weighted, self._has_dropout, moves, rule, timed=self._to_record > 0,
             distribute=self.member.distribute, updates_weights=self.member.updates_weights,
         )  # fmt: skip
-
-    def _together(self, purpose: Purpose) -> dict:
-        return {"rank_group": self.rank_group, "communicator": self.member.communicator()} if purpose.distribute else {}
 
     def forget_programs(self) -> None:
         """Give up all programs, and the graphs that were captured of them."""
@@ -307,7 +302,7 @@ class CudaEngine:
         purpose, done = runner.program.purpose, 0
         if purpose.distribute:
             runner.prepare()
-        while done < batches and not self.rank_group.any(progress.stop):
+        while done < batches and not any(self.rank_group.gather(bool(progress.stop))):
             chunk = min(self._chunks.get(purpose, FIRST_BATCHES), batches - done)
             began = time.perf_counter()
             runner.run(done, chunk)

@@ -2,23 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 
 from ...cluster import RankGroup
-from ..engine import EpochSettings
+from ..engine import EpochSettings, Progress
 from .abi import UPDATE
-
-
-@dataclass
-class Progress:
-    """Where an epoch stands (nn_progress in nn.h); may be read, and `stop` set, while the epoch runs."""
-
-    row: int = 0
-    step: int = 0
-    loss: float = 0.0
-    stop: int = 0
 
 
 def advance(progress: Progress, losses: np.ndarray, rows: int) -> None:

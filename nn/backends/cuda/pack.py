@@ -116,7 +116,10 @@ class CudaPack(Turns):
                 kind = min(how.batch, left), how.optimizer, how.momentum, id(job.data)
                 kinds.setdefault(kind, []).append(job)
         for (rows, *_), own in kinds.items():
-            alike.setdefault(self._purpose(own[0], rows), []).extend(own)
+            how, data = own[0].settings, own[0].data
+            rule = update_rule(how.optimizer, how.momentum)
+            purpose = engine.train_purpose(rows, data.labels, data.rows_as, data.weights is not None, rule)
+            alike.setdefault(purpose, []).extend(own)
         for purpose, own in alike.items():
             with engine.here(f"batches of {purpose.rows} rows"):
                 together = all(job.data.resident for job in own) and self._side_by_side(purpose, len(own))
@@ -124,11 +127,6 @@ class CudaPack(Turns):
                     self._train(purpose, some)
             if not together:
                 super().epoch(own)
-
-    def _purpose(self, job: PackJob, rows: int) -> Purpose:
-        """Return what the engine alone would run for a job, by batches of that many rows."""
-        rule, data = update_rule(job.settings.optimizer, job.settings.momentum), job.data
-        return self._engine.train_purpose(rows, data.labels, data.rows_as, data.weights is not None, rule)
 
     # ---- training side by side
 
