@@ -85,6 +85,13 @@ def as_categories(x: pd.DataFrame) -> Callable:
     return encode
 
 
+def as_filled(x: pd.DataFrame) -> Callable:
+    """Return the encoding of gaps in numbers by the median and a column that tells of them; words as text."""
+    text, numbers = as_text(x), x.drop(columns=words_of(x))
+    medians, gaps = numbers.median().fillna(0), [name for name in numbers if numbers[name].isna().any()]
+    return lambda rows: text(rows).fillna(medians).assign(**{f"no {name}": rows[name].isna() * 1.0 for name in gaps})
+
+
 def as_numbers(x: pd.DataFrame, one_hot: bool = False) -> Callable:
     """Return the encoding of gaps by the median and of words by their numbers, or one-hot and standardised."""
     from sklearn import compose, impute, pipeline, preprocessing
@@ -112,6 +119,15 @@ def of(module: str, name: str, **arguments) -> Callable:
     return make
 
 
+def of_pytabkit(name: str, **of_classifier) -> Callable:
+    """Return what makes a network of pytabkit. of_classifier: what its manual has for ROC-AUC and log loss."""
+
+    def make(classes: int, x: pd.DataFrame):
+        return of("pytabkit", name, random_state=0, **(of_classifier if classes else {}))(classes, x)
+
+    return make
+
+
 def linear(classes: int, _):
     from sklearn.linear_model import LogisticRegression, RidgeCV
 
@@ -133,6 +149,10 @@ METHODS = {
     ),
     "linear": Method("scikit-learn", prepared(dense, linear)),
     "scikit-learn's MLP": Method("scikit-learn", prepared(dense, of("sklearn.neural_network", "MLP"))),
-    "RealMLP": Method("pytabkit", prepared(as_text, of("pytabkit", "RealMLP_TD_")), slow=True),
-    "TabM": Method("pytabkit", prepared(as_text, of("pytabkit", "TabM_D_")), slow=True),
+    "RealMLP": Method(
+        "pytabkit",
+        prepared(as_filled, of_pytabkit("RealMLP_TD_", val_metric_name="cross_entropy", use_ls=False)),
+        slow=True,
+    ),
+    "TabM": Method("pytabkit", prepared(as_filled, of_pytabkit("TabM_D_", val_metric_name="cross_entropy")), slow=True),
 }
