@@ -89,10 +89,8 @@ def slot_type(encodings: list[Encoding]) -> str:
 
 
 def kinds_of(encoding: Encoding) -> list[tuple[str, int, InputColumn]]:
-    """Return (kind in C, column of the table, input) of what the first layer gets, in its order.
-
-    Sine and cosine of a date's cycle are one.
-    """
+    """Return (kind in C, column of the table, input) of what the first layer gets, in its order. Sine and cosine of a
+    date's cycle are one."""
     found = []
     for (place, which), column in zip(encoding.order, encoding.columns, strict=True):
         encoder = encoding.encoders[place]
@@ -135,7 +133,7 @@ class Inputs:
         counts = place, int(encoder.reads == "date"), column.pieces, column.waves, column.values, column.width
         return [
             *(kind, *map(str, counts), *numbers(np.array(_scaling(kind, encoder, column)))),
-            array(f"{name}edges_{place}", column.edges if column.pieces else ()),
+            array(f"{name}{'edges' if column.pieces else 'frequent'}_{place}", _compared(encoder, column)),
             array(f"{name}frequencies_{place}", learned if column.waves else ()),
             self._slots(place, encoder) if encoder.reads == "text" else "NULL",
             self._table(name, place, column, learned),
@@ -150,6 +148,13 @@ class Inputs:
         if not column.parameters:
             return "NULL"
         return self._constants.array(f"{name}table_{place}", np.vstack([learned, np.zeros((1, column.width))]))
+
+
+def _compared(encoder, column: InputColumn) -> list[float] | tuple[float, ...]:
+    """Return the numbers that a number is compared with: ends of pieces, or frequent values."""
+    if column.kind == "onehot" and isinstance(encoder, NumberEncoder):
+        return encoder.frequent
+    return column.edges if column.pieces else ()
 
 
 def _scaling(kind: str, encoder, column: InputColumn) -> tuple[float, float, float]:

@@ -119,19 +119,15 @@ def of(module: str, name: str, **arguments) -> Callable:
     return make
 
 
-def of_pytabkit(name: str, **of_classifier) -> Callable:
-    """Return what makes a network of pytabkit. of_classifier: what its manual has for ROC-AUC and log loss."""
-
-    def make(classes: int, x: pd.DataFrame):
-        return of("pytabkit", name, random_state=0, **(of_classifier if classes else {}))(classes, x)
-
-    return make
-
-
 def linear(classes: int, _):
     from sklearn.linear_model import LogisticRegression, RidgeCV
 
     return LogisticRegression(max_iter=1000) if classes else RidgeCV()
+
+
+def tabm(classes: int, x: pd.DataFrame):
+    by_loss = {"val_metric_name": "cross_entropy"} if classes else {}  # as its default is the share of errors
+    return of("pytabkit", "TabM_D_", random_state=0, **by_loss)(classes, x)
 
 
 dense = partial(as_numbers, one_hot=True)
@@ -149,10 +145,6 @@ METHODS = {
     ),
     "linear": Method("scikit-learn", prepared(dense, linear)),
     "scikit-learn's MLP": Method("scikit-learn", prepared(dense, of("sklearn.neural_network", "MLP"))),
-    "RealMLP": Method(
-        "pytabkit",
-        prepared(as_filled, of_pytabkit("RealMLP_TD_", val_metric_name="cross_entropy", use_ls=False)),
-        slow=True,
-    ),
-    "TabM": Method("pytabkit", prepared(as_filled, of_pytabkit("TabM_D_", val_metric_name="cross_entropy")), slow=True),
+    "RealMLP": Method("pytabkit", prepared(as_filled, of("pytabkit", "RealMLP_TD_", random_state=0)), slow=True),
+    "TabM": Method("pytabkit", prepared(as_filled, tabm), slow=True),
 }
