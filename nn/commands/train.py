@@ -149,7 +149,7 @@ def _trained(flags, layers, effort: str | None, stop: StopRequest):
     of_network = keywords(flags, "network", "engine")
     ds = training_data(flags.dataset, None, layers, keywords(flags, "load"), of_network)
     reading = (began, time.perf_counter())
-    reason = why_not(ds) if effort else None
+    reason = why_not(ds, effort) if effort else None
     if reason and flags.effort:
         raise UsageError(f"--effort {flags.effort}: {reason}; leave it out or give --layers")
     if reason and not flags.quiet:

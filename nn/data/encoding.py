@@ -2,9 +2,8 @@
 
     TableRows ─► statistics of the training rows ─► a ColumnEncoder for each column ─► Encoding ─► records
 
-A new kind of column is a row in ENCODERS. A record holds a row's numbers and codes (core/records.py). The network's
-first layer, of kind embedding, makes its inputs of them (InputColumn in layers.py): codes stay codes until a batch is
-computed.
+A new kind of column is a row in ENCODERS. A record holds a row's numbers and codes (core/records.py), of which the
+network's first layer, of kind embedding, makes its inputs when a batch is computed (InputColumn in layers.py).
 """
 
 from __future__ import annotations
@@ -35,6 +34,7 @@ MOST_MEANS = 1 << 12  # words of a column that have means
 SAMPLE = 1 << 17  # values of which the median and the quantiles are taken
 PIECES, ROWS_A_PIECE = 48, 30  # of a column with one usual value: the most, and the fewest rows of each
 LEAST_OTHERS = 100  # rows beside the usual value that are worth pieces
+REPEATED, ROWS_A_VALUE, MOST_VALUES = 1000, 10, 128  # such rows whose values are worth inputs, rows of each, values
 DAY, YEAR = 86_400.0, 31_556_952.0  # seconds
 CYCLES = ("year", "week", "day")  # of dates
 PARTS = {"month": (6.5, 3.5), "monthday": (16.0, 9.0), "weekday": (3.0, 2.0), "hour": (12.0, 7.0)}  # of dates -> shift
@@ -74,8 +74,7 @@ class NumberStatistics:
         """Return the ends of pieces, which hold as many of the values beside the usual one each.
 
         The usual value is more than half of all, as 0 is among gains: scaled by their deviation the others would lie
-        too close together. None: PIECES or, of few rows, fewer; none of a column without a usual value. Empty for two
-        values and fewer.
+        too close together. None: PIECES or, of few rows, fewer; none without a usual value, or of two values and fewer.
         """
         values, counts = np.unique(self.sample, return_counts=True)
         usual = values[2 * counts > counts.sum()]
@@ -85,6 +84,17 @@ class NumberStatistics:
         pieces = pieces or min(PIECES, len(others) // ROWS_A_PIECE)
         quantiles = np.quantile(others, np.linspace(0, 1, pieces + 1), method="inverted_cdf")
         return np.unique([*usual, *quantiles]).tolist()
+
+    def frequent(self) -> list[float]:
+        """Return values beside the usual one that are often repeated, as sums that a law names are, in float32: most
+        rows beside the usual value have one of them. None where pieces can tell all values apart."""
+        values, counts = np.unique(self.sample.astype(np.float32), return_counts=True)
+        others = 2 * counts <= counts.sum()
+        often = np.flatnonzero(others & (counts >= ROWS_A_VALUE))
+        rows = counts[others].sum()
+        if others.all() or len(values) <= PIECES + 1 or rows < REPEATED or 2 * counts[often].sum() < rows:
+            return []
+        return np.sort(values[often[np.argsort(-counts[often], kind="stable")[:MOST_VALUES]]]).tolist()
 
 
 class TextStatistics:
@@ -151,8 +161,9 @@ class ColumnEncoder:
     plain_kind: str
     written: Written | None = None
     unknown_share, means = 0.0, None
-    later = {"decimals": ("decimals",), "means": ("means",), "waves": ("waves", "deviation")}  # fields that earlier
-    # files lack, by what they have nothing without
+    later = {  # fields that earlier files lack, by what they have nothing without
+        "decimals": ("decimals",), "means": ("means",), "waves": ("waves", "deviation"), "frequent": ("frequent",),
+    }  # fmt: skip
 
     @property
     def kind(self) -> str:
@@ -216,6 +227,7 @@ class NumberEncoder(AxisEncoder):
 
     Where one value is the usual one, further inputs say how far through each piece of the others a number is (the
     piecewise linear encoding of Gorishniy, Rubachev and Babenko 2022). Others may be asked for (NumberEmbedding).
+    Each of the `frequent` values has a 0/1 input of its own.
     """
 
     shift: float
@@ -226,6 +238,7 @@ class NumberEncoder(AxisEncoder):
     waves: int = 0
     deviation: float = 1.0  # of the waves' first frequencies
     written: Written | None = None
+    frequent: list[float] = field(default_factory=list)
     plain_kind = "number"
 
     @classmethod
@@ -235,17 +248,26 @@ class NumberEncoder(AxisEncoder):
             scaling, embedding = "standardization", NumberEmbedding("linear")
         shift, scale = scaling_constants(scaling, found, name)
         more = cls.more_inputs(found, embedding, scale)
+        more["frequent"] = found.frequent() if more.get("edges") else []
         return cls(shift, scale, found.median, found.gap_share, written=kind.written, **more)
 
     def inputs(self) -> list[InputColumn]:
-        return [self.axis(self.median)]
+        return [self.axis(self.median), *[InputColumn("onehot", values=len(self.frequent))] * bool(self.frequent)]
 
     def encode(self, column: Column) -> list[np.ndarray]:
         numbers = self._numbers(column)
-        return [self._scaled(numbers if self.unknown_share else np.where(np.isnan(numbers), self.median, numbers))]
+        axis = self._scaled(numbers if self.unknown_share else np.where(np.isnan(numbers), self.median, numbers))
+        if not self.frequent:
+            return [axis]
+        with np.errstate(over="ignore"):
+            known, numbers = np.array([*self.frequent, np.nan], np.float32), numbers.astype(np.float32)
+        places = np.searchsorted(known[:-1], numbers)
+        codes = np.where(known[places] == numbers, places, len(self.frequent))  # of others: beyond all, no input
+        return [axis, codes.astype(np.min_scalar_type(len(self.frequent)))]
 
     def facts(self) -> list[str]:
-        return [f"{self.unknown_share:.0%} gaps"] * (self.unknown_share > 0) + super().facts()
+        more = [f"{len(self.frequent)} values"] * bool(self.frequent)
+        return [f"{self.unknown_share:.0%} gaps"] * (self.unknown_share > 0) + super().facts() + more
 
 
 @dataclass(frozen=True)
@@ -407,11 +429,8 @@ def scaling_constants(kind: str, found: NumberStatistics, name: str) -> tuple[fl
 
 @dataclass(frozen=True)
 class Encoding:
-    """The encoders of a table's feature columns, in the file's order.
-
-    names: of the columns, None without a header. places: of the columns in the file, from 0. plain: all columns are
-    numbers without gaps, and read as such.
-    """
+    """The encoders of a table's feature columns, in the file's order. names: of the columns, None without a header;
+    places: in the file, from 0. plain: all columns are numbers without gaps, and read as such."""
 
     encoders: tuple[ColumnEncoder, ...]
     names: list[str] | None = None
@@ -454,9 +473,7 @@ class Encoding:
 
     def apply(self, x: TableRows, dtype: str, digest: str | None = None) -> np.ndarray:
         """Return rows as records for the engine. digest: of the data, whose records a checkpoint's file may keep.
-
-        Raises DataError for rows of other columns.
-        """
+        Raises DataError for rows of other columns."""
         found, expected = x.kinds, tuple(encoder.reads for encoder in self.encoders)
         if found != expected:
             raise DataError(f"the rows have columns {', '.join(found)}, expected {', '.join(expected)} as in training")

@@ -68,11 +68,16 @@ WAVES = Candidate("60-10", "relu", 0.0, "waves16:0.5", 0.002, 0.02, 30, "cooldow
 SMOOTH = replace(WAVES, number_embedding="waves8:0.3")
 STEEP = replace(WAVES, number_embedding="waves16:1.0")
 FINE = replace(WAVES, number_embedding="pieces48")
+BROAD = replace(WIDE, hidden="256-128", dropout=0.2)
 JAGGED = Candidate("64-64-32", "relu", 0.1, "waves8:1.0", 0.002, 0.15, 300, "constant")
 EACH = {  # effort -> candidates of tables below MANY_ROWS, and from there on
     "quick": ([PIECES], [SMOOTH]),
     "standard": ([WIDE, PIECES, WAVES], [WIDE, FINE, SMOOTH]),
-    "best": ([WIDE, PIECES, WAVES, FINE, STEEP, JAGGED], [WIDE, FINE, SMOOTH, PIECES, WAVES, JAGGED]),
+    "best": (
+        [WIDE, PIECES, WAVES, FINE, STEEP, JAGGED, BROAD]
+        + [replace(WIDE, number_embedding=one) for one in ("waves8:0.3", "waves16:0.5", "pieces32")],
+        [WIDE, FINE, SMOOTH, PIECES, WAVES, JAGGED],
+    ),
 }
 
 
@@ -81,7 +86,7 @@ def candidates_for(rows: int, effort: str) -> list[Candidate]:
     few, many = EACH[effort]
     if rows < MANY_ROWS:
         return few
-    own = {"batch_number": MANY_ROWS_BATCH, "patience": 6, "folds": 4}
+    own = {"batch_number": MANY_ROWS_BATCH, "patience": 6, "folds": MANY_FOLDS if effort == "best" else 4}
     return [replace(one, learning_rate=1.5 * one.learning_rate, epochs=min(one.epochs // 2, 60), **own) for one in many]
 
 

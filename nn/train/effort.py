@@ -60,26 +60,27 @@ REPLACING = ("layers", "networks", "folds", "vary", "validation", "refit", "refe
 # are trained
 
 
-def why_not(ds: Dataset) -> str | None:
-    """Return why nothing can be chosen for a data set; None where it can."""
+def why_not(ds: Dataset, effort: str | None = None) -> str | None:
+    """Return why nothing can be chosen for a data set; None where it can. effort: with which, None: any but best."""
     if ds.are_images:
         if len(ds.row_shape) < 3:
             return "the data are bytes without height and width"
         is_enough = len(split_rows(ds, 0.0, image_share(ds.rows), 0).validation)
         return None if is_enough else f"{ds.rows} images are too few to set some apart"
-    if ds.memory is not None and not fits(ds):
+    if ds.memory is not None and not fits(ds, effort):
         return "--memory has no room for several"
     if most_folds(ds, np.arange(ds.rows), MANY_FOLDS, 0) is None:
         return f"{ds.rows} rows are too few to be divided into folds"
     return None
 
 
-def fits(ds: Dataset) -> bool:
+def fits(ds: Dataset, effort: str | None) -> bool:
     """Return whether ds.memory has room for the networks; by sizes alone."""
     widest = Network.for_data(ds, JAGGED.layers(ds))
     dates = sum("date" in kind.kind for kind in ds.kinds)
     parameters = (INPUTS_A_COLUMN * (ds.inputs - dates) + INPUTS_A_DATE * dates) * MOST_UNITS + MOST_UNITS**2
     networks = MANY_FOLDS * MANY_CANDIDATES * VECTORS * parameters * np.dtype(widest.dtype).itemsize
+    networks *= 2 if effort == "best" else 1  # with ten candidates, one of them twice as wide
     return program_bytes(widest, MANY_ROWS_BATCH) + networks <= ds.memory
 
 
@@ -136,7 +137,7 @@ class Effort:
         Raises UsageError."""
         self._ds, self._effort, self._of_network = ds, BY_NAME["effort"].check(effort), of_network
         asks = {"backend", "gpus", "distribute"} & of_network.keys() or of_network.get("dtype") == "tf32"
-        if not (asks or ds.are_images or effort == "best"):  # a GPU takes longer to compile each table's kernels
+        if not (asks or ds.are_images):  # a GPU takes longer to compile each table's kernels
             self._of_network = {**of_network, "backend": "omp"}
         settings = settings if "threshold" in settings else {**settings, **rule_for(ds)}
         settings = {name: BY_NAME[name].check(value) for name, value in settings.items()}

@@ -124,7 +124,7 @@ class _NetworkEstimator(BaseEstimator):
         given += [] if eval_set is None else ["eval_set"]
         if self.effort is not None and BY_NAME["effort"].check(self.effort) != QUICK and given:
             raise UsageError(f"effort {self.effort}: {given[0]} is not for it; leave one of them out")
-        return not given and why_not(_counting(ds)) is None
+        return not given and why_not(_counting(ds), self.effort) is None
 
     def _trained(self, ds: Dataset, seed: int, eval_set) -> tuple[Network, dict]:
         """Train one network, or several, as the parameters say."""

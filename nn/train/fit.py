@@ -53,7 +53,7 @@ def fit(
     saving = checkpoint if isinstance(checkpoint, Checkpoint) else Checkpoint(checkpoint, **of_checkpoint)
     described = parsed(layers, of_network)
     ds = data if isinstance(data, Dataset) else training_data(data, target, described, of_load, of_network)
-    reason = chooses and why_not(ds)
+    reason = chooses and why_not(ds, chooses)
     if reason and effort:
         raise UsageError(f"--effort {effort}: {reason}; leave it out or give --layers")
     if reason or not chooses:

@@ -8,7 +8,7 @@ from support.tables import texts
 
 from nn.data.column import Column
 from nn.data.dataset import TableRows
-from nn.data.encoding import PARTS, SAMPLE, Encoding, NumberEncoder, NumberStatistics, part, statistics_of
+from nn.data.encoding import MOST_VALUES, PARTS, SAMPLE, Encoding, NumberEncoder, NumberStatistics, part, statistics_of
 from nn.data.kinds import ONE_HOT, RARE, Kind, decide, kind_of
 from nn.layers import parse
 from nn.nn_aux import MOST_EDGES, MOST_PIECES
@@ -100,6 +100,34 @@ def test_only_a_usual_value_makes_pieces_where_nothing_is_said_and_pieces_hold_a
     most = embedded(f"pieces{MOST_PIECES}", **columns)["zeros"]
     assert len(most.edges) == MOST_EDGES
     parse("1,2", columns=most.inputs())
+
+
+def sums(others=2000, different=80, every=1.1) -> np.ndarray:
+    """Numbers of which most are 0; the others, a gap among them, have so many different values."""
+    steps = np.arange(others) % different + 1
+    return np.concatenate([np.zeros(2 * others), steps * every, [NAN]]).astype(np.float32)
+
+
+def test_values_that_are_often_repeated_beside_a_usual_one_have_inputs_of_their_own():
+    values = np.concatenate([sums(), [7.77] * 9]).astype(np.float32)  # too rare
+    found = embedded(None, a=values)["a"]
+    assert found.frequent == np.unique(sums()[sums() > 0]).tolist()
+    assert [(one.kind, one.values) for one in found.inputs()] == [("gap", 0), ("onehot", 80)]
+    encoding, rows = fitted(a=np.array([2.2, 0, 7.77, NAN, 88, 2.3, 1.1, 1e9], np.float32))
+    codes = Encoding((found,)).apply(rows, "float32")["codes1"][:, 0]
+    assert codes.tolist() == [1, 80, 80, 80, 79, 80, 0, 80]  # 80: none of them
+    described = Encoding((found,)).to_dict()["columns"][0]
+    assert described["frequent"] == found.frequent and Encoding.from_dict({"columns": [described], "places": [0]}, None)
+    many = embedded(None, a=sums(5000, 200))["a"]
+    assert len(many.frequent) == MOST_VALUES and many.frequent == sorted(many.frequent)
+
+
+@pytest.mark.parametrize(
+    "values", [sums(900), sums(different=40), sums(different=1500), sums() + np.arange(6001)], ids=len
+)
+def test_few_rows_or_values_that_pieces_tell_apart_or_that_hardly_repeat_have_none(values):
+    (found,) = embedded(None, a=values).values()
+    assert not found.frequent and "frequent" not in Encoding((found,)).to_dict()["columns"][0]
 
 
 def test_waves_are_for_numbers_of_three_values_and_more_and_come_back_from_their_description():
@@ -241,7 +269,8 @@ ORDERED = NUMBER | {"kind": "ordered", "order": ["low", "high"]}
 
 @pytest.mark.parametrize("column, name, values", [
     (NUMBER, "kind", ["nothing"]), (NUMBER, "shift", ["1"]), (NUMBER, "scale", [np.inf]), (NUMBER, "more", [1]),
-    (NUMBER, "median", [None]), (NUMBER, "written", [{"way": "1,234.5"}]),
+    (NUMBER, "frequent", ["3", [None], [NAN], 3.0]), (NUMBER, "median", [None]),
+    (NUMBER, "written", [{"way": "1,234.5"}]),
     (WAVES, "waves", [-1, 257, 10**30, 1.0, "3", True, None]), (WAVES, "deviation", [0, -1.0, "1", NAN, np.inf]),
     (WRITTEN, "way", ["1-2"]), (WRITTEN, "before", [3]), (WRITTEN, "kind", ["yes/no"]),
     (ORDERED, "order", ["abc", ["low"], ["low", "low"], ["low", 3], None]),

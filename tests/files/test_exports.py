@@ -80,6 +80,18 @@ def test_means_of_the_targets_of_words(target, more, folder):
     check_both(folder, folder / "new.csv")
 
 
+def test_numbers_of_which_some_are_often_repeated(folder):
+    rng = np.random.default_rng(2)
+    sums = [*np.zeros(3000), *(np.arange(2000) % 70 + 1) * 1.1]
+    rows = [f"{'' if k % 97 == 5 else format(one, 'g')},{rng.normal():g},{one % 3 > 1:d}" for k, one in enumerate(sums)]
+    (folder / "old.csv").write_text("\n".join(["sum,size,goal", *rows]))
+    (folder / "new.csv").write_text("\n".join(["sum,size,goal", *rows[::40], "2.3,1,0", "1e9,1,1", "-1,0,1"]))
+    for flags in (["--networks", "2"], ["--dtype", "float64", "--number_embedding", "waves3"]):
+        trained(folder, folder / "old.csv", *flags, "--backend", "seq")
+        assert len(nn.Model.load(folder / "m.bin").members[0].encoding.encoders[0].frequent) == 70
+        check_both(folder, folder / "new.csv", backend="seq")
+
+
 def test_yes_and_no_in_every_way_that_a_model_reads(folder):
     rows = [f"{['yes', 'no'][k * k % 3 % 2]},{k % 7},{k % 11 / 3}" for k in range(90)]
     (folder / "old.csv").write_text("\n".join(["t,x,y", *rows]))

@@ -19,7 +19,7 @@ from nn.files.checkpoint import Checkpoint
 from nn.nn.model import packed
 from nn.nn_aux import EFFORTS
 from nn.train.candidates import candidates_for
-from nn.train.effort import Effort
+from nn.train.effort import Effort, why_not
 from nn.train.folds import out_of_fold
 from nn.utils import UsageError
 
@@ -82,6 +82,18 @@ def test_the_candidates_fit_the_budget_unless_even_the_cheapest_does_not(rows, e
     costs = [cost for *_, cost in found]
     assert costs == [candidate.operations(net, rows) for candidate, net, _ in found]
     assert 1 <= len(found) <= len(candidates_for(rows, effort)) and (sum(costs) <= EFFORTS[effort] or len(found) == 1)
+
+
+def test_best_tries_ten_and_of_many_rows_six_by_more_folds_and_asks_for_the_memory():
+    few, many = candidates_for(300, "best"), candidates_for(30_000, "best")
+    assert (len(few), len(many), {one.folds for one in many}) == (10, 6, {8})
+    assert {one.folds for one in candidates_for(30_000, "standard")} == {4}
+    x = np.random.default_rng(1).normal(size=(300, 40)).astype(np.float32)
+    reasons = []
+    for memory in (80 << 20, 300 << 20, 1 << 30):
+        ds = nn.Dataset(x, np.arange(300) % 2, "binary", ["0", "1"], memory=memory)
+        reasons.append([why_not(ds, effort) is None for effort in ("standard", "best")])
+    assert reasons == [[False, False], [True, False], [True, True]]
 
 
 def test_no_two_candidates_are_the_same_network():

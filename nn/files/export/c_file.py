@@ -95,6 +95,7 @@ class _File:
             "WORDS": any(self.vocabularies),
             "CYCLES": inputs & {"YEAR", "WEEK", "DAY"},
             "PARTS": inputs & {part.upper() for part in PARTS},
+            "FREQUENT": any(getattr(one, "frequent", 0) for encoding in self.encodings for one in encoding.encoders),
             "WAVES": any(column.waves for column in columns),
             "IMAGES": {kind for kind, _, _, _ in layers} & set(OF_IMAGES),
             "TEMPERATURE": any(one.temperature != 1 for one in [net, *members]),

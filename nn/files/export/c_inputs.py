@@ -140,7 +140,7 @@ class Inputs:
         counts = place, int(encoder.reads == "date"), column.pieces, column.waves, column.values, column.width
         return [
             *(kind, *map(str, counts), *numbers(np.array(_scaling(kind, encoder, column)))),
-            array(f"{name}edges_{place}", column.edges if column.pieces else ()),
+            array(f"{name}{'edges' if column.pieces else 'frequent'}_{place}", _compared(encoder, column)),
             array(f"{name}frequencies_{place}", learned if column.waves else ()),
             self._slots(place, encoder, column) if encoder.reads == "text" else "NULL",
             self._table(name, place, column, learned),
@@ -158,6 +158,13 @@ class Inputs:
         if not column.width:
             return "NULL"
         return self._constants.array(f"{name}table_{place}", np.vstack([learned, np.zeros((1, column.width))]))
+
+
+def _compared(encoder, column: InputColumn) -> list[float] | tuple[float, ...]:
+    """Return the numbers that a number is compared with: ends of pieces, or frequent values."""
+    if column.kind == "onehot" and isinstance(encoder, NumberEncoder):
+        return encoder.frequent
+    return column.edges if column.pieces else ()
 
 
 def _scaling(kind: str, encoder, column: InputColumn) -> tuple[float, float, float]:

@@ -8,6 +8,7 @@
 #define HAS_WORDS 1
 #define HAS_CYCLES 1
 #define HAS_PARTS 1
+#define HAS_FREQUENT 1
 #define HAS_WAVES 1
 #define HAS_IMAGES 1
 #define HAS_TEMPERATURE 1

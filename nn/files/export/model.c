@@ -65,7 +65,7 @@ typedef struct {
     int pieces, waves, values, width;           /* of the arrays below */
     double shift, scale;                        /* (value - shift) / scale; scale 0: the value is 0 */
     double fill;                                /* in a gap: the value, or, where a flag tells gaps, what it becomes */
-    const nn_real *edges, *frequencies;         /* pieces + 1, waves */
+    const nn_real *edges, *frequencies;         /* pieces + 1, or frequent values; waves */
     const nn_slot *slots;                       /* by the code of a word */
     const nn_real *table;                       /* (values, width) */
 } row_input;
@@ -219,6 +219,13 @@ static nn_real *encode_word(const row_input *in, double value, nn_real *out)
     return out + in->values;
 }
 
+static nn_real *encode_frequent(const row_input *in, double value, nn_real *out)
+{
+    for (int k = 0; k < in->values; k++)
+        out[k] = (float)value == (float)in->edges[k];
+    return out + in->values;
+}
+
 static void encode_row(const network *net, values row, nn_real *x)
 {
     for (int i = 0; i < net->input_count; i++) {
@@ -226,6 +233,8 @@ static void encode_row(const network *net, values row, nn_real *x)
         const double given = value_at(row, in->place), value = HAS_ROUNDING && !in->is_date ? (nn_real)given : given;
         if (HAS_WORDS && in->slots)
             x = encode_word(in, value, x);
+        else if (HAS_FREQUENT && in->kind == ONEHOT)
+            x = encode_frequent(in, value, x);
         else if (HAS_CYCLES && in->kind >= YEAR && in->kind <= DAY)
             x = encode_cycle(in, value, x);
         else if (HAS_PARTS && in->kind >= MONTH && in->kind <= HOUR)

@@ -138,6 +138,8 @@ class TableInputs:
         for index, (column, encoder) in enumerate(zip(self._columns, encoding.encoders, strict=True)):
             if isinstance(encoder, NumberEncoder):
                 values[index, 0] = next(numbers)
+                if encoder.frequent:
+                    values[index, 1] = self._frequent(column, encoder.frequent)
             elif isinstance(encoder, DateEncoder):
                 values |= {(index, which): value for which, value in enumerate(self._date(column, encoder))}
             else:
@@ -156,6 +158,14 @@ class TableInputs:
         x = graph.add("Sub", x, graph.constant([shift], np.float64))
         x = graph.cast(_divided(graph, x, [np.where(scale == 0, np.inf, scale)]), graph.dtype)
         yield from (graph.columns(x, [place]) for place in range(len(known)))
+
+    def _frequent(self, x: str, known: list[float]) -> str:
+        """Return the place of each row's number among the frequent ones (rows,), of others one beyond them all."""
+        graph = self._graph
+        are_equal = graph.add("Equal", graph.cast(x, np.float32), graph.constant([known], np.float32))
+        before = graph.constant(np.arange(len(known)) - len(known), np.float32)
+        place = graph.add("MatMul", graph.cast(are_equal, np.float32), before)
+        return graph.cast(graph.add("Add", place, graph.constant([len(known)], np.float32)), np.int64)
 
     def _truth(self, column: str, encoder: TruthEncoder) -> str:
         """Return 0 or 1 (rows, 1), the share of yes where the word is neither."""

@@ -85,6 +85,13 @@ def as_categories(x: pd.DataFrame) -> Callable:
     return encode
 
 
+def as_filled(x: pd.DataFrame) -> Callable:
+    """Return the encoding of gaps in numbers by the median and a column that tells of them; words as text."""
+    text, numbers = as_text(x), x.drop(columns=words_of(x))
+    medians, gaps = numbers.median().fillna(0), [name for name in numbers if numbers[name].isna().any()]
+    return lambda rows: text(rows).fillna(medians).assign(**{f"no {name}": rows[name].isna() * 1.0 for name in gaps})
+
+
 def as_numbers(x: pd.DataFrame, one_hot: bool = False) -> Callable:
     """Return the encoding of gaps by the median and of words by their numbers, or one-hot and standardised."""
     from sklearn import compose, impute, pipeline, preprocessing
@@ -118,6 +125,11 @@ def linear(classes: int, _):
     return LogisticRegression(max_iter=1000) if classes else RidgeCV()
 
 
+def tabm(classes: int, x: pd.DataFrame):
+    by_loss = {"val_metric_name": "cross_entropy"} if classes else {}  # as its default is the share of errors
+    return of("pytabkit", "TabM_D_", random_state=0, **by_loss)(classes, x)
+
+
 dense = partial(as_numbers, one_hot=True)
 METHODS = {
     "nn": Method("nn", of_nn()),
@@ -133,6 +145,6 @@ METHODS = {
     ),
     "linear": Method("scikit-learn", prepared(dense, linear)),
     "scikit-learn's MLP": Method("scikit-learn", prepared(dense, of("sklearn.neural_network", "MLP"))),
-    "RealMLP": Method("pytabkit", prepared(as_text, of("pytabkit", "RealMLP_TD_")), slow=True),
-    "TabM": Method("pytabkit", prepared(as_text, of("pytabkit", "TabM_D_")), slow=True),
+    "RealMLP": Method("pytabkit", prepared(as_filled, of("pytabkit", "RealMLP_TD_", random_state=0)), slow=True),
+    "TabM": Method("pytabkit", prepared(as_filled, tabm), slow=True),
 }
