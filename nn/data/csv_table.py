@@ -37,8 +37,11 @@ _LONGEST_ROW = 1 << 22  # bytes of a row whose quotes go over ends of lines
 
 
 class CsvSource(TableSource):
-    """The table of CSV files, with the columns of the first file's header. A further file may have no header: some
-    programs cut one file into several without repeating it."""
+    """The table of CSV files.
+
+    The columns are those of the first file's header. A further file may have no header: some programs cut one file
+    into several without repeating it.
+    """
 
     def __init__(self, paths: list[str], path: str, schema: Schema = UNSAID):
         self.path, self.files = path, Files(paths)

@@ -32,8 +32,10 @@ _ENOUGH = 10  # fields, none of which is a number, that show a column to be anot
 
 
 def without_unlabelled(source: TableSource, table: Table, places: Places) -> tuple[Table, int]:
-    """Return (the table without the rows in which a target is a gap, how many these are). DataError: all are. An odd
-    word among the numbers of a target is no gap, but an error."""
+    """Return (the table without the rows in which a target is a gap, how many these are). DataError: all are.
+
+    An odd word among the numbers of a target is no gap, but an error.
+    """
     gaps = [table.columns[place].is_gap for place in places.targets if not table.columns[place].odd]
     lacks = np.logical_or.reduce(gaps) if gaps else np.zeros(len(table), bool)
     if not lacks.any():
@@ -63,8 +65,10 @@ def without_unlabelled(source: TableSource, table: Table, places: Places) -> tup
 def odd_remarks(
     source: TableSource, table: Table, columns: dict[int, Column], places: Places, schema: Schema, kinds: Sequence
 ) -> list[str]:
-    """Return a line for each column with odd words, which are taken for gaps. kinds: of the columns, or a model's
-    encoders of them. Raises DataError for what cannot be."""
+    """Return a line for each column with odd words, which are taken for gaps. Raises DataError for what cannot be.
+
+    kinds: of the columns, or a model's encoders of them.
+    """
     remarks, refused = [], []
     for (place, column), kind in zip(columns.items(), kinds, strict=True):
         odd = column.odd

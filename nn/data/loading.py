@@ -221,8 +221,10 @@ def load_for(
     memory: int | None = None,
     y=None,
 ) -> Dataset:
-    """Read a data set with the columns, classes and target that `net` was trained with; else as ds.load. Raises
-    UsageError where `memory` is too little for the network."""
+    """Read a data set with the columns, classes and target that `net` was trained with; else as ds.load.
+
+    Raises UsageError where `memory` is too little for the network.
+    """
     records.check_memory(memory, records.program_bytes(net, records.PREDICTED_ROWS), "this network")
     schema = net.schema if target is None else replace(net.schema, target=target)
     given = {name: value for name, value in (("separator", separator), ("header", header)) if value}

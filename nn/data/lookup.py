@@ -161,8 +161,10 @@ def _column_number(source: TableSource, flag: str, word: str) -> int:
 
 
 def feature_columns(source: TableSource, targets: list[int], schema: Schema, dropped: set[int]) -> list[int]:
-    """Return the columns that a model was trained on, by name if the file has a header; else all but the targets. Of
-    several columns of one name the first is the model's first."""
+    """Return the columns that a model was trained on, by name if the file has a header; else all but the targets.
+
+    Of several columns of one name the first is the model's first.
+    """
     names = schema.columns
     rest = [c for c in range(source.width) if c not in set(targets)]
     kept = [c for c in rest if c not in schema.left_out]

@@ -389,7 +389,9 @@ def training_bytes(net, batch: int) -> int:
 
 def network_bytes(layers, dtype: str, copies: int, rows: int = 0, inputs: int | None = None) -> int:
     """Return the bytes of `copies` of all parameters and, for `rows` rows, of the inputs and every layer's outputs.
-    inputs: values of a row that go in; None: those of layer 0."""
+
+    inputs: values of a row that go in; None: those of layer 0.
+    """
     activations = (layers[0].inputs if inputs is None else inputs) + sum(layer.outputs for layer in layers)
     parameters = sum(layer.parameters for layer in layers)
     return np.dtype(dtype).itemsize * (copies * parameters + rows * activations)

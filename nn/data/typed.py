@@ -203,8 +203,10 @@ def typed_table(open_file: Callable[[str], Opened], paths: list[str], path: str,
 
 
 def each(function: Callable, items: Iterable, rows: int) -> list:
-    """Return the function's results for all items, pieces of about `rows` rows of a column; threads share them. Raises
-    what the first item raises that fails."""
+    """Return the function's results for all items, pieces of about `rows` rows of a column; threads share them.
+
+    Raises what the first item raises that fails.
+    """
     items = list(items)
     threads = min(default_threads(), len(items))
     if rows < _ALONE_ROWS or threads < 2:
@@ -234,7 +236,9 @@ def joined(columns: list[Column], rows: int, dtype: str) -> np.ndarray:
 
 class _Fields:
     """The fields of one column, joined block by block: numbers as they are stored, seconds of dates, codes of texts.
-    reads: what they are so far; None: nulls."""
+
+    reads: what they are so far; None: nulls.
+    """
 
     def __init__(self, rows: int, wanted: Wanted, place: int):
         self._rows, self._kind = rows, wanted.reads[place]

@@ -198,8 +198,10 @@ class WrittenDates(Written):
 
 
 def date_of(word: str, form: str) -> float | None:
-    """Return the seconds since 1970-01-01 of the date that a word is, in a form (pattern_of), on the first day if it
-    has none; None for another word."""
+    """Return the seconds since 1970-01-01 of the date that a word is, in a form (pattern_of); None for another word.
+
+    Without a day it is the first one.
+    """
     found = pattern_of(form).fullmatch(word)
     if not found:
         return None

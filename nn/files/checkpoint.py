@@ -336,8 +336,10 @@ def _check_agreement(path: str, before: RunFacts, run: RunFacts) -> None:
 
 
 def data_digest(ds, *more: np.ndarray) -> str:
-    """Return the SHA-256 of what determines the data: the file it came from, else the arrays; and what rows have. more:
-    further arrays that determine them."""
+    """Return the SHA-256 of what determines the data: the file it came from, else the arrays; and what rows have.
+
+    more: further arrays that determine them.
+    """
     of_rows = [ds.weights, ds.groups, ds.times, *more]
     if ds.sha256 is not None and all(array is None for array in of_rows):
         return ds.sha256

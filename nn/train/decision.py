@@ -88,8 +88,10 @@ def rules_in(settings: dict) -> dict:
 
 
 def judged(net: Network, ds: Dataset, rows: np.ndarray, predict: Callable | None = None) -> tuple:
-    """Return (truth (rows,), scores (rows, outputs), weights or None) of rows as decide_by takes them. predict: gives
-    the scores of some rows, (rows, ...); None: those of the network."""
+    """Return (truth (rows,), scores (rows, outputs), weights or None) of rows as decide_by takes them.
+
+    predict: gives the scores of some rows, (rows, ...); None: those of the network.
+    """
     parts = []
     for first in range(0, len(rows), PREDICT_BLOCK):
         some = rows[first : first + PREDICT_BLOCK]

@@ -74,8 +74,10 @@ class Options(make_dataclass("_Options", [(flag.name, flag.type) for flag in _SE
 
 
 def options_of(net: Network, ds: Dataset, settings: dict) -> Options:
-    """Return the settings of a training; settings: those that are not left to their defaults. Raises UsageError that
-    names the flag."""
+    """Return the settings of a training; settings: those that are not left to their defaults.
+
+    Raises UsageError that names the flag.
+    """
     settings = {name: BY_NAME[name].check(value) for name, value in settings.items()}
     if net.reference:
         check_reference(settings)

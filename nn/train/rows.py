@@ -103,8 +103,10 @@ class TrainingRows:
         return (self.judging if self.is_validated else self.training)[:2]
 
     def of_epoch(self, number: int, order, later: bool = False) -> tuple[np.ndarray, int | None]:
-        """Return (the rows of an epoch, PackJob.shuffle). order: of all rows, epoch by epoch. later: leave it to the
-        engine to draw the order, where it can."""
+        """Return (the rows of an epoch, PackJob.shuffle).
+
+        order: of all rows, epoch by epoch. later: leave it to the engine to draw the order, where it can.
+        """
         if later and not self.by_blocks:
             return self.training.rows, number
         return self.training.rows[order.epoch(number)], None

@@ -325,7 +325,9 @@ class Run:
 
     def losses(self, first: int = 0, weights: Mapping[Member, float] | None = None) -> dict:
         """Return the means of the networks' losses, of each epoch from `first` on; those given up have no more.
-        weights: of some networks; None: 1 of all."""
+
+        weights: of some networks; None: 1 of all.
+        """
         weights, alive = weights or dict.fromkeys(self.left(), 1.0), {*self.alive()}
         epochs = max(member.epochs_done for member in weights)
         each = [(own.losses(), own.best_epoch(), epochs if own in alive else 0) for own in weights]

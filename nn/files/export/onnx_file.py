@@ -191,8 +191,10 @@ def check_float64(path, layers: list[Layer]) -> None:
 
 
 def outputs_of(graph: Graph, layers: list[Layer], parameters: dict[str, np.ndarray], x: str | list[str]) -> str:
-    """Return the outputs (rows, outputs) of a network's layers. parameters: as Network.parameters names them. x: what
-    the first layer gets."""
+    """Return the outputs (rows, outputs) of a network's layers.
+
+    parameters: as Network.parameters names them. x: what the first layer gets.
+    """
     number, is_image = 0, layers[0].in_shape[1:] != (1, 1)
     for layer in layers:
         if layer.kind in _OF_IMAGES and not is_image:

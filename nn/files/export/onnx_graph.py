@@ -27,8 +27,10 @@ _FEW = 64  # values of a constant that may be shared
 
 
 class Graph:
-    """A graph that is being made; its values are known by their names. dtype: the NumPy type of the network's
-    numbers."""
+    """A graph that is being made; its values are known by their names.
+
+    dtype: the NumPy type of the network's numbers.
+    """
 
     def __init__(self, dtype: str):
         self._onnx = onnx_package()
