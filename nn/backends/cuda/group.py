@@ -121,13 +121,13 @@ def _keep(gpus: tuple[int, ...], communicators: list) -> None:
 
 
 class Group:
-    """Several GPUs of this process as one engine; the interface is backends/engine.py. What it does not do itself,
-    member 0's engine does.
+    """Several GPUs of this process as one engine; the interface is backends/engine.py.
 
     kind: CudaEngine or CudnnEngine; the other arguments are theirs. gpus: two or more numbers.
     """
 
     rank_group = ALONE
+    threads = 1
 
     def __init__(
         self, kind, backend: str, layers, loss: str, dtype: str, *, gpus: tuple[int, ...],
@@ -148,10 +148,10 @@ class Group:
         self.engines = self._all(
             lambda rank, _: kind(backend, layers, loss, dtype, device=gpus[rank], tf32=tf32, member=members[rank])
         )
+        first = self.engines[0]
+        self.name, self.dtype, self.size = first.name, first.dtype, first.size
+        self.inputs, self.outputs = first.inputs, first.outputs
         weakref.finalize(self, _keep, gpus, communicators)
-
-    def __getattr__(self, name: str):
-        return getattr(self.engines[0], name)
 
     # ---- the members' threads
 
@@ -196,8 +196,15 @@ class Group:
     def device_name(self) -> str:
         return " + ".join(dict.fromkeys(engine.device_name() for engine in self.engines))
 
+    def threads_for(self, rows: int) -> int:
+        return 1
+
     def bytes(self) -> int:
         return sum(engine.bytes() for engine in self.engines)
+
+    def routes(self, rows: int) -> list[str]:
+        """Return how member 0 computes its share of a training step of that many rows."""
+        return self.engines[0].routes(rows)
 
     def pack(self, count: int, rows: int) -> Turns:
         """Return networks that take turns."""
@@ -208,6 +215,9 @@ class Group:
     def set(self, what: str, vector: np.ndarray) -> None:
         self._all(lambda _, engine: engine.set(what, vector))
 
+    def get(self, what: str) -> np.ndarray:
+        return self.engines[0].get(what)
+
     def keep(self) -> None:
         self._all(lambda _, engine: engine.keep())
 
@@ -216,6 +226,9 @@ class Group:
         return DataOfDevices(*self.engines[0].checked(x, y, weights))
 
     # ---- training
+
+    def progress(self, row: int = 0, step: int = 0, loss: float = 0.0):
+        return self.engines[0].progress(row, step, loss)
 
     def epoch(self, data: DataOfDevices, order: np.ndarray, settings: EpochSettings, progress) -> None:
         if len(order) < len(self.gpus):
