@@ -3,7 +3,7 @@
 import importlib
 import importlib.metadata
 import subprocess
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -108,11 +108,11 @@ def as_numbers(x: pd.DataFrame, one_hot: bool = False) -> Callable:
     return lambda rows: fitted.transform(text(rows))
 
 
-def of(module: str, name: str, **arguments) -> Callable:
+def of(module: str, name: str, of_classifier: Mapping = {}, **arguments) -> Callable:  # noqa: B006
     """Return what makes a model of a module: its regressor or its classifier."""
 
     def make(classes: int, x: pd.DataFrame):
-        words = {"cat_features": words_of(x)} if module == "catboost" else {}
+        words = {"cat_features": words_of(x)} if module == "catboost" else of_classifier if classes else {}
         kind = getattr(importlib.import_module(module), name + ("Classifier" if classes else "Regressor"))
         return kind(**arguments, **words)
 
@@ -125,11 +125,7 @@ def linear(classes: int, _):
     return LogisticRegression(max_iter=1000) if classes else RidgeCV()
 
 
-def tabm(classes: int, x: pd.DataFrame):
-    by_loss = {"val_metric_name": "cross_entropy"} if classes else {}  # as its default is the share of errors
-    return of("pytabkit", "TabM_D_", random_state=0, **by_loss)(classes, x)
-
-
+BY_LOSS = {"val_metric_name": "cross_entropy"}  # TabM's own is the share of errors
 dense = partial(as_numbers, one_hot=True)
 METHODS = {
     "nn": Method("nn", of_nn()),
@@ -146,5 +142,5 @@ METHODS = {
     "linear": Method("scikit-learn", prepared(dense, linear)),
     "scikit-learn's MLP": Method("scikit-learn", prepared(dense, of("sklearn.neural_network", "MLP"))),
     "RealMLP": Method("pytabkit", prepared(as_filled, of("pytabkit", "RealMLP_TD_", random_state=0)), slow=True),
-    "TabM": Method("pytabkit", prepared(as_filled, tabm), slow=True),
+    "TabM": Method("pytabkit", prepared(as_filled, of("pytabkit", "TabM_D_", BY_LOSS, random_state=0)), slow=True),
 }
