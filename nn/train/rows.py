@@ -226,9 +226,9 @@ def refuse_gaps(ds: Dataset) -> None:
     for name in ("x", "y"):
         values = getattr(ds, name, None)
         if isinstance(values, np.ndarray) and values.dtype.kind == "f" and np.isnan(values).any():
-            row, column = np.argwhere(np.isnan(values.reshape(len(values), -1)))[0].tolist()
+            place = np.argwhere(np.isnan(values))[0].tolist()
             told = "expected a number; nn.load(x, y=y) reads arrays and data frames with gaps"
-            raise DataError(f"{name_of(ds)}, row {row}, column {column} of {name}: found nan, {told}")
+            raise DataError(f"{name_of(ds)}, {name}{place}: found nan, {told}")
 
 
 def kinds_of_columns(net) -> dict[str, str]:

@@ -362,5 +362,5 @@ def test_a_data_set_is_of_numbers_and_its_gaps_are_named():
     x = np.random.default_rng(3).normal(size=(40, 3))
     ds = nn.Dataset(x, x[:, 0], "regression")
     ds.x[:, 1] = np.nan
-    with pytest.raises(nn.DataError, match="row 0, column 1 of x: found nan, .* nn.load"):
+    with pytest.raises(nn.DataError, match=r"x\[0, 1\]: found nan, .* nn.load"):
         nn.train(nn.Network.for_data(ds), ds)
