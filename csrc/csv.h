@@ -42,6 +42,8 @@ struct csv_gaps {
     int count;
     const uint64_t *lengths; /* (256) of the words that begin with a byte, a bit each; 63 and more share one */
     int empty;               /* an empty field is a gap too */
+    const double *numbers;   /* (number_count) words that are numbers, which are gaps however they are written */
+    int number_count;
 };
 
 /* The different words of a column, in the order of their first appearance; or its odd ones, which are no number or date

@@ -24,7 +24,7 @@ INLINE enum csv_result store_field(struct csv *csv, int column, const struct fie
             return CSV_NO_ROOM;
         value = NAN;
     }
-    csv->row[how->slot] = value;
+    csv->row[how->slot] = how->role == CSV_DATE ? value : unless_gap(csv->gaps, value);
     return CSV_OK;
 }
 
@@ -35,7 +35,7 @@ INLINE enum csv_result read_field(struct csv *csv, struct marks *marks, int colu
         double value;
         const char *next = number_field(csv, &value, *p, end);
         if (next && isfinite(value)) { /* nearly always */
-            csv->row[how->slot] = value;
+            csv->row[how->slot] = unless_gap(csv->gaps, value);
             *p = next;
             return CSV_OK;
         }

@@ -14,6 +14,14 @@ INLINE int is_gap(const struct csv_gaps *gaps, const char *start, const char *st
     return 0;
 }
 
+INLINE double unless_gap(const struct csv_gaps *gaps, double value)
+{
+    for (int i = 0; i < gaps->number_count; i++)
+        if (value == gaps->numbers[i])
+            return NAN;
+    return value;
+}
+
 INLINE uint64_t few_bytes(const char *p, int64_t length, const char *limit)
 {
     /* Up to 8 bytes as a number; memory may be read up to `limit`. */

@@ -22,7 +22,7 @@ from .csv_head import BYTE_ORDER_MARK, LONGEST_LINE, Head, decoded, open_quote, 
 from .dataset import UNSAID, Schema
 from .records import new_rows
 from .source import BLOCK, Files, TableSource, check_same_columns, local, read_blocks
-from .typed import joined
+from .typed import joined, make_gaps
 
 ffi, lib = extension("seq")
 
@@ -75,6 +75,7 @@ class CsvSource(TableSource):
         for place in guessed:
             if columns[place].reads == "text":
                 columns[place] = settled(columns[place], None, self._head.point, place in wanted.pure)
+                make_gaps(columns[place], wanted.missing)
             elif not columns[place].odd and columns[place].low > columns[place].high:
                 columns[place] = Column("text", np.full(rows.csv.rows, -1, np.int32))  # gaps only
         columns = dict(sorted(columns.items()))
@@ -163,8 +164,9 @@ def _gaps(missing: frozenset[str], memory: dict):
     for word in words:
         lengths[word[0]] |= np.uint64(1 << min(len(word), 63))
     gaps, ends = ffi.new("struct csv_gaps *"), np.cumsum([len(word) for word in words], dtype=np.intc)
-    gaps.count, gaps.empty = len(words), "" in missing
-    _point(gaps, memory, text=b"".join(words), ends=ends, lengths=lengths)
+    numbers = np.array([number for number in map(number_in, missing) if number is not None])
+    gaps.count, gaps.empty, gaps.number_count = len(words), "" in missing, len(numbers)
+    _point(gaps, memory, text=b"".join(words), ends=ends, lengths=lengths, numbers=numbers)
     return gaps
 
 

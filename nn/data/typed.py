@@ -292,12 +292,17 @@ class _Fields:
         return places[codes]
 
     def column(self) -> Column:
-        column = self._of_values() if self.reads in ("number", "date") else None
-        if self._values is None or (column and not self._kind and not column.odd and column.low > column.high):
-            reads = self._kind or "text"
-            gap, dtype = (-1, np.int32) if reads == "text" else (np.nan, np.float64)
-            return Column(reads, np.full(self._rows, gap, dtype))
-        return column or settled(Column("text", self._values, list(self._places)), self._kind, is_pure=self._is_pure)
+        column, kind = None, self._kind
+        if self.reads in VALUE_IN:
+            column = self._of_values()
+        elif self._values is not None:
+            column = settled(Column("text", self._values, list(self._places)), kind, is_pure=self._is_pure)
+        if column is not None:
+            make_gaps(column, self._missing)
+            if column.reads == "text" or kind or column.odd or column.low <= column.high:
+                return column
+        gap, dtype = (-1, np.int32) if kind in (None, "text") else (np.nan, np.float64)
+        return Column(kind or "text", np.full(self._rows, gap, dtype))
 
     def _of_values(self) -> Column:
         """Return the column of numbers or of seconds; gaps among them are those that equal a word for a gap."""
@@ -312,9 +317,16 @@ class _Fields:
             if where.any() and word not in missing:
                 odd[word] = Odd(int(where.sum()), int(where.argmax()))
             known[where] = np.nan
-        if gaps:
-            known[np.isin(known, np.array(gaps, known.dtype))] = np.nan
         return Column(self.reads, known, [], odd, *_bounds(known[~np.isnan(known)]))
+
+
+def make_gaps(column: Column, missing: Iterable[str]) -> None:
+    """Make gaps of the numbers, or dates, of a column that equal a word for a gap, however they are written."""
+    value_in = VALUE_IN.get(column.reads, {}.get)  # of texts none
+    gaps = [value for value in map(value_in, missing) if value is not None]
+    if gaps and (is_gap := np.isin(column.values, np.array(gaps, column.values.dtype))).any():
+        column.values[is_gap] = np.nan
+        column.low, column.high = _bounds(column.values[~np.isnan(column.values)])
 
 
 def _bounds(values: np.ndarray) -> tuple[float, float]:
