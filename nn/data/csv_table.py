@@ -17,7 +17,7 @@ import numpy as np
 
 from ..core import extension
 from ..utils import DataError, default_threads
-from .column import MAX_WORDS, OTHERS, Column, Odd, Span, Table, Wanted, is_coarse, number_in, settled, shortened
+from .column import GAPS, MAX_WORDS, OTHERS, Column, Odd, Span, Table, Wanted, is_coarse, number_in, settled, shortened
 from .csv_head import BYTE_ORDER_MARK, LONGEST_LINE, Head, decoded, open_quote, read_head, too_long
 from .dataset import UNSAID, Schema
 from .records import new_rows
@@ -164,7 +164,7 @@ def _gaps(missing: frozenset[str], memory: dict):
     for word in words:
         lengths[word[0]] |= np.uint64(1 << min(len(word), 63))
     gaps, ends = ffi.new("struct csv_gaps *"), np.cumsum([len(word) for word in words], dtype=np.intc)
-    numbers = np.array([number for number in map(number_in, missing) if number is not None])
+    numbers = np.array([number for number in map(number_in, missing - GAPS) if number is not None])
     gaps.count, gaps.empty, gaps.number_count = len(words), "" in missing, len(numbers)
     _point(gaps, memory, text=b"".join(words), ends=ends, lengths=lengths, numbers=numbers)
     return gaps
