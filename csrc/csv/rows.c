@@ -15,7 +15,7 @@ INLINE enum csv_result store_field(struct csv *csv, int column, const struct fie
         const int index = is_missing ? -1 : word_index(words, field, end);
         csv->codes[how->slot * csv->capacity + csv->rows] = index;
         if (index >= 0)
-            counted(words, index, csv->rows + 1);
+            count_row(words, index, csv->rows + 1);
         return is_missing || index >= 0 ? CSV_OK : CSV_NO_ROOM;
     }
     double value = NAN;

@@ -16,6 +16,7 @@ INLINE int is_gap(const struct csv_gaps *gaps, const char *start, const char *st
 
 INLINE double unless_gap(const struct csv_gaps *gaps, double value)
 {
+    /* A number, nan where a word for a gap is the same number, written as it may be. */
     for (int i = 0; i < gaps->number_count; i++)
         if (value == gaps->numbers[i])
             return NAN;
@@ -123,12 +124,11 @@ INLINE int word_index(struct csv_words *words, const struct field *field, const 
     return words->count++;
 }
 
-INLINE int counted(struct csv_words *words, int index, int64_t row)
+INLINE void count_row(struct csv_words *words, int index, int64_t row)
 {
     /* Counts a row of a word. A row that is read again, from its front, is counted once. */
     words->rows[index] += words->last != row;
     words->last = row;
-    return index;
 }
 
 static int count_odd(struct csv_words *words, const struct field *field, int64_t row, const char *limit)
@@ -140,6 +140,6 @@ static int count_odd(struct csv_words *words, const struct field *field, int64_t
     index = index < 0 ? words->most : index;
     if (!words->rows[index])
         words->first[index] = row;
-    counted(words, index, row);
+    count_row(words, index, row);
     return 1;
 }
