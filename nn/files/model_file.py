@@ -21,8 +21,7 @@ from ..utils import DataError, UsageError, is_file_name
 from .tensor_file import TensorFile, shortened
 from .text_model import RETRAIN, is_text
 
-FORMAT = 2  # of the newest files that are read
-PLAIN_FORMAT = 1  # of a network on plain numbers or images
+FORMAT = 3  # of all files that are written; 1 and 2, which know less of their data, are read too
 _DTYPES = {"float32": "F32", "float64": "F64"}
 IN_MEMORY = "the network"  # how errors call a file that is none
 _FILE = TensorFile("nn", "model file", "a model that `nn --train` wrote", RETRAIN, "write one with `nn --train`")
@@ -49,8 +48,7 @@ def packed(tensors: dict[str, np.ndarray], metadata: dict) -> bytes:
 
 def _checked(path, tensors: dict[str, np.ndarray], metadata: dict) -> tuple[dict[str, np.ndarray], dict]:
     tensors = {name: np.ascontiguousarray(array) for name, array in tensors.items()}
-    is_plain = "encoding" not in metadata and "members" not in metadata
-    metadata = {**metadata, "format": PLAIN_FORMAT if is_plain else FORMAT}
+    metadata = {**metadata, "format": FORMAT}
     _check(path, tensors, metadata)
     return tensors, metadata
 

@@ -16,6 +16,7 @@ FACTS = (  # what a model knows beside its parameters and settings
     "columns", "targets", "classes", "threshold", "holdout", "dataset", "history", "config", "temperature",
     "scaling", "target_scaling",
 )  # fmt: skip
+USUAL = {"temperature": 1.0}  # facts that a file leaves out where they are these
 
 
 # ---- writing
@@ -26,7 +27,7 @@ def metadata(net) -> dict:
     own = _own_metadata(net)
     if not net.is_combined:
         return own
-    return {**own, "format": model_file.FORMAT, "members": [*_member_metadata(net, own)]}
+    return {**own, "members": [*_member_metadata(net, own)]}
 
 
 def _member_metadata(net, shared: dict) -> Iterator[dict]:
@@ -41,11 +42,12 @@ def _member_metadata(net, shared: dict) -> Iterator[dict]:
 def _own_metadata(net) -> dict:
     own = {name: getattr(net, name) for name in ("task", "loss", "dtype", "seed", *FACTS)}
     own |= {"scaling": net.scaling.to_dict(), "target_scaling": net.target_scaling and net.target_scaling.to_dict()}
-    own |= {"layers": net.spec, "format": model_file.PLAIN_FORMAT}
+    own |= {"layers": net.spec, "format": model_file.FORMAT}
     if net.encoding is not None:
-        own |= {"encoding": net.encoding.to_dict(), "format": model_file.FORMAT}
-    if own["temperature"] == 1:
-        del own["temperature"]
+        own["encoding"] = net.encoding.to_dict()
+    for name, usual in USUAL.items():
+        if own[name] == usual:
+            del own[name]
     return own
 
 

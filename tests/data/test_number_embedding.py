@@ -30,7 +30,7 @@ def test_a_table_of_numbers_gets_an_encoding_that_the_model_keeps(table, folder)
     done = succeed(*ONE, "--dataset", "a.csv", "--model", "m.bin", "--epochs", 2, *WAVES)
     assert "number: a (5 waves), b (5 waves)" in done.err and "2 columns become 22 inputs" in done.err
     net = Network.load("m.bin")
-    assert net.metadata()["format"] == 2 and net.spec == "2,60:relu,10:relu,1:sigmoid"
+    assert net.metadata()["format"] == 3 and net.spec == "2,60:relu,10:relu,1:sigmoid"
     assert net.config["number_embedding"] == "waves5:0.5" and net.layers[0].frequencies == 10
     info = succeed("--info", "--model", "m.bin", "--json").json
     assert info["config"]["number_embedding"] == "waves5:0.5"

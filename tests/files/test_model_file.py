@@ -102,7 +102,7 @@ def test_the_file_is_safetensors_with_one_json_text_of_sorted_keys(saved):
         facts = file.metadata()
         assert sorted(file.keys()) == ["layer0.bias", "layer0.weight", "layer1.bias", "layer1.weight"]
     metadata = json.loads(facts["nn"])
-    assert list(facts) == ["nn"] and list(metadata) == sorted(metadata) and metadata["format"] == 1
+    assert list(facts) == ["nn"] and list(metadata) == sorted(metadata) and metadata["format"] == 3
 
 
 @pytest.mark.parametrize("shapes", [[(3, 2), (0,), (5,)], [(1,)], [(2, 1, 3), (), (7, 1)]])
@@ -222,7 +222,7 @@ def test_a_fact_that_cannot_be_is_damage_in_every_use(of_table, path, value):
 
 def test_a_file_of_a_later_format_asks_for_a_newer_nn_where_the_same_one_of_today_is_read(tmp_path):
     tensors, metadata = small_model()
-    assert "newer nn" in refused(tmp_path / "x.bin", file_of(tensors, {**metadata, "format": 3}))
+    assert "newer nn" in refused(tmp_path / "x.bin", file_of(tensors, {**metadata, "format": 4}))
     (tmp_path / "x.bin").write_bytes(file_of(tensors, metadata))
     assert model_file.load(tmp_path / "x.bin")[1]["layers"] == metadata["layers"]
 
