@@ -2,9 +2,9 @@
 
 import price
 import pytest
-from support.command_line import REPOSITORY
 
-FREE = 200  # lines of source that a change may add, or take away, without a word
+FREE = 1500  # syntax nodes, or tokens of C, that a change may add, or take away, without a word
+CURE = 'python -m tests.price --record "what it buys", which writes it down in CONTRIBUTING.md'
 
 
 @pytest.fixture(scope="module")
@@ -12,16 +12,30 @@ def today():
     return price.price()
 
 
-def test_who_adds_200_lines_says_what_they_buy(today):
-    written = price.recorded((REPOSITORY / "CHANGELOG.md").read_text())
-    cure = 'python -m tests.price --record "what it buys", which writes it down in CHANGELOG.md'
-    assert abs(today[0] - written[0]) <= FREE, f"{written[0]} lines became {today[0]}: {cure}"
-    assert today[1:] == written[1:], f"flags, public names, modules of a row {written[1:]} became {today[1:]}: {cure}"
+@pytest.fixture(scope="module")
+def written():
+    return price.recorded(price.RECORDS.read_text())
 
 
-def test_a_line_that_nobody_can_read_counts_twice(tmp_path):
-    path = tmp_path / "code.py"
-    path.write_text("x = 1\n" + "y" * 121 + "\n")
-    assert price.lines_of(path) == 3
-    path.write_bytes(b"\xff\x00")
-    assert price.lines_of(path) == 0
+@pytest.mark.parametrize("unit", ["nodes", "tokens"])
+def test_who_adds_a_mechanism_says_what_it_buys(today, written, unit):
+    before, now = getattr(written, unit), getattr(today, unit)
+    assert abs(now - before) <= FREE, f"{before} {unit} became {now}: {CURE}"
+
+
+def test_who_adds_a_flag_a_name_or_a_module_says_what_it_buys(today, written):
+    assert today[2:] == written[2:], f"flags, public names, modules of a row {written[2:]} became {today[2:]}: {CURE}"
+
+
+def test_packing_code_changes_no_price():
+    unpacked = "x = 1\ny = 2\nif x:\n    z = y\nelse:\n    z = x\n"
+    assert price.nodes_of(unpacked) == price.nodes_of(unpacked.replace("\n    ", " ")) == 22
+    in_lines = 'int a = f(b->c, 1.5e-3f); // a comment\n/* another\n one */ char *s = "two words";\n'
+    assert price.tokens_of(in_lines) == price.tokens_of(in_lines.replace(", ", ",\n  ")) == 18
+
+
+def test_the_newest_record_counts():
+    text = "- 2,000 syntax nodes, 30 tokens of C, 4 flags, 5 public names, 6 modules: new\n"
+    text += "- 1,000 syntax nodes, 20 tokens of C, 3 flags, 4 public names, 5 modules: old\n"
+    assert price.recorded(text) == price.Price(2000, 30, 4, 5, 6)
+    assert price.recorded("") is None
