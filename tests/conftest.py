@@ -6,6 +6,7 @@ import os
 import signal
 import sys
 from collections import Counter
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -40,12 +41,39 @@ from support.networks import require  # noqa: E402
 from support.streams import write_table_files  # noqa: E402
 
 from nn.backends import TRAITS  # noqa: E402
+from nn.backends.cuda import device  # noqa: E402
 from nn.data import records  # noqa: E402
-from nn.utils import speaking_of_flags  # noqa: E402
+from nn.utils import UsageError, speaking_of_flags  # noqa: E402
+
+GPU_BACKENDS = [name for name, traits in TRAITS.items() if not traits.on_host]
 
 
-def pytest_collection_modifyitems(items) -> None:
-    """Leave the tests that measure time out where another process tests beside this one."""
+@cache
+def reason_without_gpu() -> str | None:
+    """Return why no test can use a GPU here; None where there is one."""
+    try:
+        device.cupy()
+    except UsageError as error:
+        return str(error)
+    return None
+
+
+def needs_gpu(item) -> bool:
+    """Return whether a test computes on a GPU: it takes the fixture of one, or its backend computes there."""
+    if "gpu" in item.fixturenames:
+        return True
+    parameters = item.callspec.params if hasattr(item, "callspec") else {}
+    return parameters.get("backend") in GPU_BACKENDS
+
+
+def pytest_collection_modifyitems(config, items) -> None:
+    """Leave out the tests that cannot run here: without a GPU those of a GPU, unless they alone were asked for, and
+    those that measure time where another process tests beside this one."""
+    if reason_without_gpu() is not None:
+        of_gpu = [item for item in items if needs_gpu(item)]
+        if 0 < len(of_gpu) < len(items):
+            config.hook.pytest_deselected(items=of_gpu)
+            items[:] = [item for item in items if not needs_gpu(item)]
     beside = pytest.mark.skip(reason="time is measured alone: pytest -m timing")
     for item in items if "PYTEST_XDIST_WORKER" in os.environ else ():
         if item.get_closest_marker("timing"):
@@ -53,10 +81,13 @@ def pytest_collection_modifyitems(items) -> None:
 
 
 def pytest_terminal_summary(terminalreporter) -> None:
-    """End with one line for each reason to skip, not one for each place: without a GPU a thousand tests skip."""
+    """End with one line for each reason to skip, not one for each place, and one for what cannot run here at all."""
     skipped = Counter(report.longrepr[2].removeprefix("Skipped: ") for report in terminalreporter.getreports("skipped"))
     for reason, count in skipped.most_common():
         terminalreporter.write_line(f"{count} skipped: {reason}")
+    reason = reason_without_gpu()
+    if reason is not None:
+        terminalreporter.write_line(f"left out: all tests of {' and '.join(GPU_BACKENDS)}: {reason}")
 
 
 @pytest.fixture(scope="session", autouse=True)

@@ -92,14 +92,14 @@ def test_a_library_that_is_missing_is_told(library, words, monkeypatch):
         importlib.import_module(f"nn.backends.cuda.{library}").library.__wrapped__()
 
 
-@pytest.mark.parametrize("backend", ["cuda", "cudnn"])
-def test_a_gpu_that_was_asked_for_and_is_not_there_is_wrong_use(backend, no_driver, monkeypatch):
+@pytest.mark.parametrize("absent", ["cuda", "cudnn"])
+def test_a_gpu_that_was_asked_for_and_is_not_there_is_wrong_use(absent, no_driver, monkeypatch):
     monkeypatch.setattr(device, "cupy", device.cupy.__wrapped__)
     for name in ("engine", "cudnn"):
         monkeypatch.setattr(importlib.import_module(f"nn.backends.cuda.{name}"), "cupy", device.cupy)
     monkeypatch.setattr(importlib.import_module("nn.backends.cuda.cudnn"), "library", lambda: device.cupy())
-    net = nn.Network(SMALL, "binary", backend=backend)
-    with pytest.raises(UsageError, match=f"--backend {backend}: no NVIDIA driver found"):
+    net = nn.Network(SMALL, "binary", backend=absent)
+    with pytest.raises(UsageError, match=f"--backend {absent}: no NVIDIA driver found"):
         _ = net.engine
 
 
