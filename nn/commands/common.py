@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 
+from ..files.suffixes import CSV, MODEL, TEXT_MODEL, check_named_format
 from ..nn_aux import OF_FOLD
 from ..settings.flags import REFERENCE, given_values, keywords, read_by
 from ..terminal import console
@@ -58,6 +59,15 @@ def write_page(flags, net, *rows, **more) -> None:
         page.write(flags.report, model_page.of_model(net, flags.model, *rows, **more))
 
 
+_WRITTEN = {  # by mode and flag: the formats of a file, and a name that it may have
+    ("train", "model"): ((MODEL, TEXT_MODEL), "m.bin"),
+    ("train", "checkpoint"): ((), "c.ck"),
+    ("train", "history"): ((CSV,), "h.csv"),
+    ("train", "trace"): (("JSON",), "t.json"),
+    ("sweep", "output"): ((CSV,), "r.csv"),
+}
+
+
 def check_files(mode: str, flags) -> None:
     """Raise before any work if a file that is written would replace one that is read, or be written twice, also by the
     unfinished network of a training that is stopped; or if the page of --report cannot be written."""
@@ -80,6 +90,9 @@ def check_files(mode: str, flags) -> None:
         other = taken.setdefault(os.path.realpath(path), f"--{name}")
         if other != f"--{name}":
             raise UsageError(f"--{name} {path}: the same file as {other}; choose another file")
+    for (writer, name), (formats, example) in _WRITTEN.items():
+        if mode == writer and getattr(flags, name) is not None:
+            check_named_format(getattr(flags, name), formats, example, f"--{name}")
     if "report" in written:
         from ..pages.page import check_suffix
 

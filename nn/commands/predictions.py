@@ -1,12 +1,8 @@
-"""Predictions as a table of text: row number, prediction, scores and, if known, the truth."""
+"""The tables of predictions and of contributions: their columns, and their rows a block at a time."""
 
 from __future__ import annotations
 
-import csv
-import io
-import sys
-from collections.abc import Iterable, Iterator, Sequence
-from typing import TextIO
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 
@@ -15,14 +11,15 @@ from ..ds import Dataset
 from ..files.export.columns import class_names, output_names, prediction_names
 from ..test import scores_of
 from ..train.folds import out_of_fold
-from ..utils import cut_line, stream_or_file
+from ..utils import names_apart, told_apart
+from .table_file import Block, Table
 
 BLOCK_ROWS = 1 << 13  # predicted at a time, and made to text
-_DIGITS = {"float32": "%.9g".__mod__, "float64": repr}  # enough to give the number back
+EXPLAINED_ROWS = 256  # at a time
 
 
-def prediction_table(net, ds: Dataset, threshold: float | None = None) -> Iterator[list[str]]:
-    """Yield the header, then a line for each row, counted from 0.
+def prediction_table(net, ds: Dataset, threshold: float | None = None) -> Table:
+    """Return a table with a line for each row, counted from 0.
 
     regression: row, each target in its own units, each truth;
     classes: row, predicted class, score of each class (its probability, if the output layer is a sigmoid or
@@ -30,66 +27,69 @@ def prediction_table(net, ds: Dataset, threshold: float | None = None) -> Iterat
     Behind the values or scores of several networks stand their standard deviations.
     threshold: score from which a row is of class 1, the network's own by default.
     """
-    threshold = net.threshold if threshold is None else threshold
-    yield _header(net, ds)
+    return Table(_names(net, ds), _predicted(net, ds, net.threshold if threshold is None else threshold))
+
+
+def _predicted(net, ds: Dataset, threshold: float) -> Iterator[Block]:
     for first in range(0, ds.rows, BLOCK_ROWS):
         some = ds.of_rows(slice(first, first + BLOCK_ROWS))
-        scores, numbers = scores_of(net, some, first), range(first, first + some.rows)
-        deviations = _numbers(net.deviation(some.x)) if len(net.members) > 1 else []
-        yield from zip(*_texts(net, some, numbers, [], scores, deviations, threshold), strict=True)
+        scores = scores_of(net, some, first)
+        deviations = list(net.deviation(some.x).T) if len(net.members) > 1 else []
+        yield _columns(net, some, [np.arange(first, first + some.rows)], scores, deviations, threshold)
 
 
-def fold_table(net, ds: Dataset) -> Iterator[list[str]]:
-    """Yield the lines of prediction_table for the rows that a cross-validation tested, each by its fold's network.
+def fold_table(net, ds: Dataset) -> Table:
+    """Return the lines of prediction_table for the rows that a cross-validation tested, each by its fold's network.
 
     Behind the row is the number of the fold; there are no deviations.
     """
     rows, folds, scores = out_of_fold(net, ds)
     some = ds.of_rows(rows)
-    yield _header(net, some, ["fold"], deviations=False)
-    yield from zip(*_texts(net, some, rows, [list(map(str, folds))], scores, [], net.threshold), strict=True)
+    block = _columns(net, some, [np.asarray(rows), np.asarray(folds)], scores, [], net.threshold)
+    return Table(_names(net, some, ["fold"], deviations=False), [block])
 
 
-def write_table(output: str | None, lines: Iterable[list[str]]) -> None:
-    """Write lines as CSV to a file, which is replaced whole, or to a device or pipe; to stdout for - or None."""
-    if output in (None, "-"):
-        _write_lines(sys.stdout, lines)
-        return
-    with stream_or_file(output) as file:
-        text = io.TextIOWrapper(file, encoding="utf-8", newline="")
-        _write_lines(text, lines)
-        text.flush()
-        text.detach()
-
-
-def _write_lines(stream: TextIO, lines: Iterable[list[str]]) -> None:
-    """Write lines as CSV; a terminal gets no control characters of a name, and none without end."""
-    if stream.isatty():
-        lines = (list(map(cut_line, map(str, line))) for line in lines)
-    csv.writer(stream, lineterminator="\n").writerows(lines)
-
-
-def _texts(net, ds: Dataset, numbers, facts: list, scores, deviations: list, threshold: float) -> list[list[str]]:
-    """Return the columns of a table: the rows' numbers, facts of each row, predictions, the truth."""
-    rows, deviations = [list(map(str, numbers)), *facts], list(deviations)
-    ids = list(ds.ids.values())
+def _columns(net, ds: Dataset, facts: list[np.ndarray], scores, deviations: list, threshold: float) -> Block:
+    """Return the columns of some rows: facts of each row, ids, predictions, the truth."""
+    beside = [*facts, *ds.ids.values()]
     if net.task == "regression":
-        truth = [] if ds.y is None else _numbers(ds.y.reshape(len(scores), -1))
-        return [*rows, *ids, *_numbers(scores), *deviations, *truth]
+        truth = [] if ds.y is None else list(ds.y.reshape(len(scores), -1).T)
+        return [*beside, *scores.T, *deviations, *truth]
     names = np.array(class_names(net))
     predicted = names[decide(scores, threshold)].tolist()
     truth = [] if ds.y is None else [names[ds.y].tolist()]
-    return [*rows, *ids, predicted, *_numbers(scores), *deviations, *truth]
+    return [*beside, predicted, *scores.reshape(len(predicted), -1).T, *deviations, *truth]
 
 
-def _header(net, ds, facts: Sequence[str] = (), deviations: bool = True) -> list[str]:
+def _names(net, ds: Dataset, facts: Sequence[str] = (), deviations: bool = True) -> list[str]:
+    """Return the names of the columns of _columns."""
     outputs = output_names(net)
-    truth = [f"true {target}".strip() for target in outputs] if net.task == "regression" else ["true"]
-    spread = [f"deviation {output}".strip() for output in outputs]
-    spread = spread if deviations and len(net.members) > 1 else []
-    return ["row", *facts, *ds.ids, *prediction_names(net), *spread, *(truth if ds.y is not None else [])]
+    predicted, spread, truth = prediction_names(net), [], []
+    if deviations and len(net.members) > 1:
+        spread = [f"deviation {output}".strip() for output in outputs]
+    if ds.y is not None:
+        truth = [f"true {target}".strip() for target in outputs] if net.task == "regression" else ["true"]
+    own = told_apart(["row", *facts, *predicted, *spread, *truth])  # targets may have one name
+    before = 1 + len(facts)
+    return [*own[:before], *names_apart(list(ds.ids), own), *own[before:]]
 
 
-def _numbers(values: np.ndarray) -> list[list[str]]:
-    write = _DIGITS.get(values.dtype.name, repr)
-    return [[write(value) for value in column] for column in values.T.tolist()]
+def contribution_table(net, explainer, x) -> Table:
+    """Return row, base, what each column contributes, and value, of each row; of several outputs a line for each, with
+    the output's name behind the row."""
+    outputs = output_names(net) if net.outputs > 1 else []
+    kind = ["class" if net.classes else "target"] if outputs else []
+    names = names_apart(explainer.names, ["row", *kind, "base", "value"])
+    return Table(["row", *kind, "base", *names, "value"], _contributions(explainer, x, outputs))
+
+
+def _contributions(explainer, x, outputs: list[str]) -> Iterator[Block]:
+    for first in range(0, len(x), EXPLAINED_ROWS):
+        found = explainer.explain(x[first : first + EXPLAINED_ROWS])
+        rows = np.arange(first, first + len(found.values))
+        if not outputs:
+            yield [rows, found.base_values, *found.values.T, found.base_values + found.values.sum(axis=1)]
+            continue
+        lines = found.values.transpose(0, 2, 1).reshape(len(rows) * len(outputs), -1)  # a row's outputs together
+        base = found.base_values.reshape(-1)
+        yield [rows.repeat(len(outputs)), outputs * len(rows), base, *lines.T, base + lines.sum(axis=1)]

@@ -54,7 +54,8 @@ def train_command(flags) -> None:
         if flags.output and "validated" in result:
             raise OutputError(f"--output {flags.output}: validation rows, not folds, judged so large a table")
         if flags.output:
-            from .predictions import fold_table, write_table
+            from .predictions import fold_table
+            from .table_file import write_table
 
             write_table(flags.output, fold_table(net, ds))
     with _kept_in(lost):
@@ -70,6 +71,7 @@ def _checked_effort(flags) -> str | None:
     unless --layers tells others. Raises UsageError and OutputError for all that shows before the data is read."""
     from ..files.text_model import is_text
     from ..train.effort import effort_for
+    from .table_file import check_table
 
     if flags.model is None and flags.folds is None:
         raise UsageError("--train needs --model PATH")
@@ -83,8 +85,7 @@ def _checked_effort(flags) -> str | None:
         raise UsageError(f"--output {flags.output}: --train writes the predictions of --folds F there; add it")
     if cluster.current().rank == 0 and flags.model is not None:
         check_writable(flags.model)
-    if flags.output:
-        check_writable(flags.output, stream=True)
+    check_table(flags.output)
     return effort
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
 
 from ..layers import describe, to_spec
 from ..layers import parse as parse_layers
@@ -12,10 +11,8 @@ from ..settings.flags import given_values, keywords
 from ..settings.values import check_is_number
 from ..terminal import console, tables
 from ..terminal.figures import layers_of
-from ..utils import UsageError, check_writable, counted, is_stream, printable, say
+from ..utils import UsageError, counted, is_stream, printable, say
 from .common import LAYOUT, load_network, print_json, say_run, unseen_rows, write_page
-
-BLOCK = 256  # rows explained at a time
 
 
 def test_command(flags) -> None:
@@ -52,18 +49,18 @@ def test_command(flags) -> None:
 
 
 def predict_command(flags) -> None:
-    """Write row, prediction and, if known, truth of every row of --dataset as CSV."""
+    """Write row, prediction and, if known, truth of every row of --dataset as a table, with --json as one object."""
+    from .table_file import check_table, print_rows, write_table
+
     check_is_number(flags.threshold)
-    to_file = flags.output not in (None, "-")
-    if to_file:
-        check_writable(flags.output, stream=True)
+    check_table(flags.output)
     if flags.id and (flags.dataset == "-" or is_stream(flags.dataset)):
         raise UsageError(f"--id {flags.id}: reads the file twice, which {flags.dataset} does not allow; save it first")
     net = load_network(flags)
 
     from ..data.loading import kept_columns, load_for
     from ..data.source import short_name
-    from .predictions import prediction_table, write_table
+    from .predictions import prediction_table
 
     ds = load_for(net, flags.dataset, **given_values(flags, LAYOUT), labelled=False, memory=flags.memory)
     if flags.id:
@@ -71,7 +68,14 @@ def predict_command(flags) -> None:
     if flags.scaling:  # by the whole file's constants
         _fit_scaling(flags, net, ds)
     say_run(flags, net, printable(f"{short_name(flags.dataset)}: predicted by {flags.model}"))
-    write_table(flags.output, prediction_table(net, ds, flags.threshold))
+    table = prediction_table(net, ds, flags.threshold)
+    is_printed = flags.output in (None, "-")
+    if flags.json and is_printed:
+        print_rows({"model": flags.model}, table)
+        return
+    write_table(flags.output, table)
+    if flags.json:
+        print_json({"model": flags.model, "output": flags.output, "rows": ds.rows})
 
 
 def compare_command(flags) -> None:
@@ -106,8 +110,9 @@ def _rows_of(flags, net, path: str):
 
 def explain_command(flags) -> None:
     """Print the importance of the raw columns of --model; write the contributions to each prediction to --output."""
-    if flags.output:
-        check_writable(flags.output, stream=True)
+    from .table_file import check_table
+
+    check_table(flags.output)
     net = load_network(flags)
 
     from ..test.importance import curves, importance
@@ -139,25 +144,13 @@ def explain_command(flags) -> None:
 
 
 def _write_contributions(flags, net, x, background) -> float:
-    """Write row, base, columns and value of each row, of several outputs a line for each; return the error."""
+    """Write what each column contributes to each prediction; return the error."""
     from ..test.shapley import Explainer
-    from .predictions import write_table
+    from .predictions import contribution_table
+    from .table_file import write_table
 
     explainer = Explainer(net, background, len(x), exact=flags.exact, seed=flags.seed or 0)
-
-    def lines() -> Iterator[list]:
-        for first in range(0, len(x), BLOCK):
-            found = explainer.explain(x[first : first + BLOCK])
-            several = found.values.ndim == 3
-            if not first:
-                yield ["row", *["class" if net.classes else "target"] * several, "base", *found.feature_names, "value"]
-            for row, (values, base) in enumerate(zip(found.values, found.base_values, strict=True), start=first):
-                for k, name in enumerate(found.output_names if several else [""]):
-                    own, start = (values[:, k], base[k]) if several else (values, base)
-                    numbers = map(repr, [float(start), *own.tolist(), float(start + own.sum())])
-                    yield [row, *[name] * several, *numbers]
-
-    write_table(flags.output, lines())
+    write_table(flags.output, contribution_table(net, explainer, x))
     return explainer.error
 
 

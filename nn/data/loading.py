@@ -9,12 +9,13 @@ from __future__ import annotations
 
 import math
 import os
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 
-from ..utils import DataError, InputNotFound, LayersMismatch, UsageError, log
+from ..utils import DataError, InputNotFound, LayersMismatch, UsageError, log, names_apart
 from . import records
 from .arrays import Arrays, images_of
 from .column import GAPS, Column, Table, Wanted, decimal_text, odd_words, settled
@@ -129,7 +130,7 @@ def _dataset(source: TableSource, table: Table, places: Places, schema: Schema, 
         "given": source.path,
         "digest": table.sha256,
         "now": now_among(names, of_targets),
-        "ids": {source.name(place): table.columns[place].texts() for place in places.ids},
+        "ids": _texts_of(source, table, places.ids),
         "places": tuple(columns),
         "left_out": {source.name(place): why for place, why in left_out.items()},
         "left_out_places": tuple(place for place in range(source.width) if place not in used),
@@ -184,7 +185,13 @@ def kept_columns(path: str, schema: Schema, names: str) -> dict[str, list[str]]:
     source = known.table(files, path, schema)
     places = list(range(source.width)) if names == "*" else columns_asked_for(source, "id", names)
     table = source.read(Wanted(dict.fromkeys(places, "text"), raw=frozenset(places), missing=frozenset()))
-    return {source.name(place): table.columns[place].texts() for place in places}
+    return _texts_of(source, table, places)
+
+
+def _texts_of(source: TableSource, table: Table, places: Sequence[int]) -> dict[str, list[str]]:
+    """Return the texts of columns by their names; of several of one name each has its own."""
+    names = names_apart([source.name(place) for place in places])
+    return {name: table.columns[place].texts() for name, place in zip(names, places, strict=True)}
 
 
 # ---------------------------------------------------------------- images and arrays

@@ -9,6 +9,7 @@ import numpy as np
 from ..data.encoding import Encoding
 from ..data.scaling import Scaling
 from ..files import model_file, text_model
+from ..files.suffixes import MODEL, TEXT_MODEL, check_named_format
 from ..utils import DataError, UsageError
 from . import parameters
 
@@ -54,8 +55,10 @@ def _own_metadata(net) -> dict:
 def export(net, path) -> None:
     """Write the model: safetensors, or the original's text where `path` ends in .m. Raises OutputError, UsageError.
 
-    A .m file holds one dense sigmoid network. The file is replaced whole or not at all.
+    A .m file holds one dense sigmoid network. The file is replaced whole or not at all; a suffix of another format is
+    refused.
     """
+    check_named_format(path, (MODEL, TEXT_MODEL), "m.bin")
     if not text_model.is_text(path):
         model_file.save(path, tensors(net), metadata(net))
         return

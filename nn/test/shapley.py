@@ -91,12 +91,12 @@ class Explainer:
     """Engines, and background rows with their values, for the explanations of many rows.
 
     rows: how many will be explained, which decides whether all coalitions are computed. error: as Explanation has it,
-    found on the first rows.
+    found on the first rows. names: of the columns.
     """
 
     def __init__(self, net, background, rows: int, *, exact: bool = False, seed: int = 0):
-        self._value, self._seed, self._names = Value(net), seed, names_of(net)
-        columns = len(self._names)
+        self._value, self._seed, self.names = Value(net), seed, names_of(net)
+        columns = len(self.names)
         if exact and columns > MOST_COLUMNS:
             raise UsageError(f"--exact: {columns} columns, at most {MOST_COLUMNS} have few enough coalitions; drop it")
         self._others = self._value.read(background)
@@ -121,11 +121,11 @@ class Explainer:
         outputs = list(net.classes or []) if net.task == "multiclass" else list(net.targets or [])
         if net.outputs == 1:
             values, means, outputs = values[:, :, 0], means[:, 0], []
-        return Explanation(values, means, raw_data(x), self._names, self.error, outputs)
+        return Explanation(values, means, raw_data(x), self.names, self.error, outputs)
 
     def _contributions(self, rows: list[np.ndarray], whole: np.ndarray, seed: int) -> np.ndarray:
         """Return Shapley values (rows, columns, outputs) of the first rows. whole: their values."""
-        count, columns = len(self._base), len(self._names)
+        count, columns = len(self._base), len(self.names)
         order = np.tile(np.arange(columns, dtype=np.int32), (count, 1))
         order = np.random.default_rng(seed).permuted(order, axis=1)
         some = 1 if self._is_exact else max(1, self._room // (2 * count * columns))
@@ -145,7 +145,7 @@ class Explainer:
         From each background row a walk in the order of a Gray code passes half of all coalitions, the opposite ones are
         the others. Columns in which the two rows are alike change first and most often.
         """
-        columns, differ = len(self._names), self._differ(own)
+        columns, differ = len(self.names), self._differ(own)
         numbers = np.arange(1 << columns)
         sizes = sum(numbers >> column & 1 for column in range(columns))
         worth = np.zeros((len(numbers), whole.shape[1]))

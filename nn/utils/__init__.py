@@ -43,7 +43,21 @@ from .machine import (
     resident_bytes,
     spare_addresses,
 )
-from .messages import LONGEST_LINE, closest, counted, cut_line, listed, log, os_reason, printable, say, show, told_once
+from .messages import (
+    LONGEST_LINE,
+    closest,
+    counted,
+    cut_line,
+    listed,
+    log,
+    names_apart,
+    os_reason,
+    printable,
+    say,
+    show,
+    told_apart,
+    told_once,
+)
 from .output_files import (
     AppendedFile,
     alone_in,

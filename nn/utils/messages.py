@@ -61,6 +61,28 @@ def listed(names: Sequence[str], most: int = 10) -> str:
     return text if len(names) <= most else f"{text} and {len(names) - most} more"
 
 
+def told_apart(names: Sequence[str], taken: Iterable[str] = ()) -> list[str]:
+    """Return the names, each once and none that is taken: `_` behind one that would come again."""
+    used, own = set(taken), set(names)
+    apart = []
+    for name in names:
+        other = name
+        while other in used or (other != name and other in own):
+            other += "_"
+        used.add(other)
+        apart.append(other)
+    return apart
+
+
+def names_apart(given: Sequence[str], own: Iterable[str] = ()) -> list[str]:
+    """Return the names that columns of a file get in a table beside its own columns, and tell of those that change."""
+    names = told_apart(given, own)
+    changed = [f"{old} as {new}" for old, new in zip(given, names, strict=True) if old != new]
+    if changed:
+        log.warning("no two columns that are written have one name: %s", listed(changed))
+    return names
+
+
 def counted(texts: Iterable[str]) -> list[str]:
     """Return the one text that all of these are, else each that differs with how many are so: `2 x none`."""
     counts = Counter(texts)
