@@ -117,6 +117,27 @@ def test_a_file_that_is_written_again_keeps_its_mode_if_that_can_be_set(folder, 
     assert fails or stat.S_IMODE(os.stat("m.bin").st_mode) == mode
 
 
+def test_a_file_reaches_the_disk_before_its_name_and_the_name_before_the_end(folder, monkeypatch):
+    """fsync of the file, rename, fsync of its folder: after a power cut there is the old file or the new one."""
+    steps, sync, rename = [], os.fsync, os.replace
+
+    def recorded_sync(handle):
+        is_folder = stat.S_ISDIR(os.fstat(handle).st_mode)
+        steps.append(("folder", os.fstat(handle).st_ino) if is_folder else ("file", os.fstat(handle).st_size))
+        sync(handle)
+
+    def recorded_rename(*names):
+        steps.append(("renamed", os.path.basename(names[1])))
+        rename(*names)
+
+    monkeypatch.setattr(os, "fsync", recorded_sync)
+    monkeypatch.setattr(os, "replace", recorded_rename)
+    (folder / "inside").mkdir()
+    atomic_write(folder / "inside" / "m.bin", b"12345")
+    inode = os.stat(folder / "inside").st_ino
+    assert steps == [("file", 5), ("renamed", "m.bin"), ("folder", inode)]
+
+
 def test_a_new_file_has_the_mode_that_the_umask_leaves_which_stays_what_it_is(folder, monkeypatch):
     """It is the whole process's: another thread that makes a file meanwhile would make it for everybody."""
     before = os.umask(0o027)
