@@ -11,6 +11,8 @@ from ..core.random import STREAM_FOLDS, STREAM_HOLDOUT, STREAM_VALIDATION, shuff
 from ..utils import UsageError, listed, log
 from .dataset import Dataset
 
+LEAST_OF_CLASS = 2  # rows of a class that folds can judge: one is tested, another trained on
+
 
 class Split(NamedTuple):
     """Rows by their purpose: ascending int64 indices."""
@@ -49,14 +51,15 @@ def fold_rows(ds: Dataset, rows: np.ndarray, folds: int, seed: int, rare: bool =
 
     Classes are divided evenly. With ds.groups whole groups are, as evenly as they come. With ds.times folds go forward:
     the rows are cut at `folds` times, and each part is tested by what comes before it; the first is not tested. rare:
-    classes of fewer rows than folds are allowed, and all networks train on these rows. Raises
-    UsageError for more folds than rows, groups, times or rows of a class allow.
+    classes of fewer rows than folds are allowed: their rows lie in as many folds, but the row of a class of one, on
+    which all networks train. Raises UsageError for more folds than rows, groups, times or rows of a class allow.
     """
     if ds.times is not None:
         part = _forward(ds, rows, folds)
         found = [Fold(rows[part <= fold], rows[part == fold + 1]) for fold in range(folds)]
     else:
-        if not rare and (few := rare_classes(ds, rows, folds)):
+        few = [] if rare else _classes_below(ds, rows, folds)
+        if few:
             raise UsageError(f"--folds {folds}: rows of class {few[0]}, expected at least one for each fold")
         number = (_numbers if ds.groups is None else _numbers_by_group)(ds, rows, folds, seed)
         found = [Fold(rows[number != fold], rows[number == fold]) for fold in range(folds)]
@@ -70,11 +73,12 @@ def fold_rows(ds: Dataset, rows: np.ndarray, folds: int, seed: int, rare: bool =
 
 
 def _numbers(ds: Dataset, rows: np.ndarray, folds: int, seed: int) -> np.ndarray:
-    """Return the fold of each row, -1 for a row in none. The rows of a class are dealt to the folds in turn."""
+    """Return the fold of each row, -1 for a row in none: the only one of its class. The rows of a class are dealt to
+    the folds in turn, those of the next class from the fold on where the last one ended."""
     order = shuffled(len(rows), seed, STREAM_FOLDS)
     if ds.classes is not None:
         order = order[np.argsort(ds.y[rows[order]], kind="stable")]
-        order = order[np.array(ds.class_counts(rows))[ds.y[rows[order]]] >= folds]
+        order = order[np.array(ds.class_counts(rows))[ds.y[rows[order]]] >= LEAST_OF_CLASS]
     if len(order) < folds:
         raise UsageError(f"--folds {folds}: {len(order)} rows, expected at least one for each fold")
     number = np.full(len(rows), -1, np.int64)
@@ -82,11 +86,17 @@ def _numbers(ds: Dataset, rows: np.ndarray, folds: int, seed: int) -> np.ndarray
     return number
 
 
-def rare_classes(ds: Dataset, rows: np.ndarray, folds: int) -> list[str]:
+def unjudged_classes(ds: Dataset, rows: np.ndarray) -> list[str]:
     """Return the classes that no fold tests, as fold_rows divides the rows with `rare`: name and rows of each."""
-    by_class = ds.classes is not None and ds.times is None and ds.groups is None
-    counts = zip(ds.classes, ds.class_counts(rows), strict=True) if by_class else ()
-    return [f"{name} ({count})" for name, count in counts if 0 < count < folds]
+    return _classes_below(ds, rows, LEAST_OF_CLASS)
+
+
+def _classes_below(ds: Dataset, rows: np.ndarray, least: int) -> list[str]:
+    """Return the classes of fewer rows than `least`, name and rows of each, where rows are dealt by their classes."""
+    if ds.classes is None or ds.times is not None or ds.groups is not None:
+        return []
+    counts = zip(ds.classes, ds.class_counts(rows), strict=True)
+    return [f"{name} ({count})" for name, count in counts if 0 < count < least]
 
 
 def _numbers_by_group(ds: Dataset, rows: np.ndarray, folds: int, seed: int) -> np.ndarray:

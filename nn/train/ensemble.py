@@ -9,7 +9,7 @@ from dataclasses import replace
 import numpy as np
 
 from ..data.records import ROW_BYTES, network_bytes, training_bytes
-from ..data.splits import Fold, Split, fold_rows, rare_classes, split_rows
+from ..data.splits import Fold, Split, fold_rows, split_rows, unjudged_classes
 from ..ds import Dataset
 from ..nn import Network
 from ..nn_aux import OF_FOLD
@@ -108,8 +108,9 @@ class Ensemble:
         split = split_of(ds, options, self.net.seed, remark=True)
         self._held_out, rows = len(split.holdout), np.union1d(split.training, split.validation)
         is_judged = options.validation == OF_FOLD
-        if is_judged and (few := rare_classes(ds, rows, count)):
-            log.warning("classes of fewer rows than the %d folds: all networks train on them: %s", count, listed(few))
+        unjudged = unjudged_classes(ds, rows) if is_judged else []
+        if unjudged:
+            log.warning("classes of one row, which no fold judges: all networks train on it: %s", listed(unjudged))
         self._facts = facts_of(self.net, ds, rows, options, self._held_out > 0)
         return fold_rows(ds, rows, count, split_seed(options, self.net.seed), is_judged)
 

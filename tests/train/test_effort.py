@@ -229,14 +229,16 @@ def test_a_model_keeps_and_tells_what_was_tried_and_what_it_cost_and_the_losses_
     assert all(f"{one['loss']:.4g}" in told and one["layers"] in told for one in tried)
 
 
-def test_rows_of_a_rare_class_train_every_network(folder):
-    y = np.repeat(["a", "b", "c"], [60, 57, 3])
-    x = np.random.default_rng(1).normal(size=120) + 2 * np.repeat([0, 1, 2], [60, 57, 3])
+@pytest.mark.parametrize("rare, judged", [(1, 117), (2, 119), (3, 120)])
+def test_a_class_of_two_rows_is_judged_and_one_row_alone_trains_every_network(rare, judged, folder):
+    y = np.repeat(["a", "b", "c"], [60, 57, rare])
+    x = np.random.default_rng(1).normal(size=117 + rare) + 2 * np.repeat([0, 1, 2], [60, 57, rare])
     (folder / "rare.csv").write_text(csv_of("xy", [x.round(5), y]))
     result = succeed("--train", "--dataset", "rare.csv", "--model", "m.bin", "--effort", "quick", "--json")
-    figures, told = result.json, [line for line in result.err.splitlines() if "warning" in line]
-    assert figures["out_of_fold"]["rows"] == 117
-    assert sum("all networks train on them: c (3)" in line for line in told) == 1 and len(told) <= 2
+    figures, told = result.json, [line for line in result.err.splitlines() if "no fold judges" in line]
+    assert figures["out_of_fold"]["rows"] == judged
+    assert figures["out_of_fold"]["per_class"][2]["support"] == (0 if rare == 1 else rare)
+    assert len(told) == (rare == 1) and all("all networks train on it: c (1)" in line for line in told)
     told = succeed("--test", "--model", "m.bin", "--json")
     assert told.json["log_loss"] == pytest.approx(figures["out_of_fold"]["log_loss"], rel=1e-6)
 

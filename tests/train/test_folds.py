@@ -202,6 +202,22 @@ def test_folds_divide_the_rows_and_their_classes_evenly(task, count):
         assert np.ptp([ds.class_counts(fold.tested) for fold in folds], axis=0).max() <= 1
 
 
+@pytest.mark.parametrize("rare", [1, 2, 3, 5])
+def test_rows_of_a_rare_class_lie_in_as_many_folds_where_rare_classes_are_allowed(rare):
+    ds = data("multiclass")
+    ds.y[:] = np.where(np.arange(400) % 80 < 1, 2, np.arange(400) % 2)
+    ds.y[np.flatnonzero(ds.y == 2)[rare:]] = 0
+    folds = fold_rows(ds, np.arange(400), 8, 0, rare=True)
+    counts = [ds.class_counts(fold.tested)[2] for fold in folds]
+    assert sorted(counts) == [0] * 8 if rare == 1 else sorted(counts) == [0] * (8 - rare) + [1] * rare
+    for fold in folds:
+        assert ds.class_counts(fold.training)[2] == rare - ds.class_counts(fold.tested)[2] > 0
+        assert not np.intersect1d(fold.training, fold.tested).size
+    assert sum(len(fold.tested) for fold in folds) == 400 - (rare == 1)
+    with pytest.raises(UsageError, match=rf"--folds 8: rows of class c \({rare}\)"):
+        fold_rows(ds, np.arange(400), 8, 0)
+
+
 def test_a_group_is_in_one_fold():
     ds = data("binary", groups=np.random.default_rng(0).integers(0, 40, 400))
     folds = fold_rows(ds, np.arange(400), 4, 0)
