@@ -25,7 +25,7 @@ def load_network(flags):
     return Network.of_file(flags.model, **given)
 
 
-LAYOUT = ("target", "separator", "header")  # flags that say how the file at hand is read
+LAYOUT = ("target", "separator", "header", "strict")  # flags that say how the file at hand is read
 
 
 def unseen_rows(flags, net, model: str, labelled: bool = True):

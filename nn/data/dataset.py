@@ -67,7 +67,8 @@ class Schema:
     target: the target column as it was asked for, a name or an index; None: the last. asked: the same in the training
     of a model whose targets have names. plain: all features are numbers without gaps, and inputs.
     of_model: the columns are those of a model. encoding: what its columns become, None: they are plain numbers;
-    left_out: columns of its file that were no inputs, by their indices.
+    left_out: columns of its file that were no inputs, by their indices. fills_gaps: the model has medians of plain
+    numbers, which stand for gaps.
     """
 
     task: str = "auto"
@@ -84,6 +85,7 @@ class Schema:
     encoding: object = None  # encoding.Encoding or None
     left_out: tuple[int, ...] = ()
     asked: str | int | None = None
+    fills_gaps: bool = False
 
     def __post_init__(self):
         if self.task not in TASKS:
@@ -98,10 +100,15 @@ class Schema:
         return math.prod(self.pixels) if self.pixels else self.inputs
 
     @property
-    def needs_all(self) -> bool:
-        """Return whether every field must be a number: there is nothing that could stand for a gap."""
+    def is_numeric(self) -> bool:
+        """Return whether all features are read as numbers, whatever their fields hold."""
         of_plain_model = self.of_model and (self.encoding is None or self.encoding.plain)
         return self.plain or self.pixels is not None or of_plain_model
+
+    @property
+    def needs_all(self) -> bool:
+        """Return whether every field must be a number: there is nothing that could stand for a gap."""
+        return self.is_numeric and (not self.fills_gaps or self.choices.strict)
 
 
 UNSAID = Schema()  # nothing is known

@@ -73,8 +73,8 @@ def odd_remarks(
     for (place, column), kind in zip(columns.items(), kinds, strict=True):
         odd = column.odd
         _check_finite(source, table, place, column)
-        if schema.needs_all:
-            check_numbers(source, table, place)
+        if schema.is_numeric:
+            check_numbers(source, table, place, may_lack=not schema.needs_all)
         elif odd:
             telling = {word: one for word, one in odd.items() if schema.of_model and DIGIT.search(word)}
             rows = sum(one.rows for one in odd.values())
@@ -155,14 +155,15 @@ def _check_finite(source: TableSource, table: Table, place: int, column: Column)
         raise DataError(f'{place_of(source, table, row, place)}: found "{found:g}", {told}')
 
 
-def check_numbers(source: TableSource, table: Table, place: int) -> None:
-    """Raise DataError for the first odd word, or else the first gap, of a column where every field must be a number."""
+def check_numbers(source: TableSource, table: Table, place: int, *, may_lack: bool = False) -> None:
+    """Raise DataError for the first odd word, or else the first gap, of a column where every field must be a number.
+    may_lack: gaps are allowed."""
     column = table.columns[place]
     if column.odd:
         word, found = first_odd(source, table, place, column.odd)
         cure = "finite number; correct it or" if is_not_finite(word) else "number; correct it, or"
         raise DataError(f"{source.path}, {found}, expected a {cure} remove the row or the column")
-    if (gaps := np.isnan(column.values)).any():
+    if not may_lack and (gaps := np.isnan(column.values)).any():
         where = place_of(source, table, int(np.argmax(gaps)), place)
         raise DataError(f"{where}: found an empty field, expected a number; fill it in or remove the row")
 

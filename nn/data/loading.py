@@ -76,8 +76,8 @@ def _loaded(path, schema: Schema, labelled: bool, y) -> Dataset:
 def _wanted(places: Places, schema: Schema) -> Wanted:
     """Return what is read of a table: the columns that are meant, as a model has them, a person says, or they are."""
     reads: dict[int, str | None]
-    needs_all, choices = schema.needs_all, places.choices
-    if needs_all:
+    is_numeric, choices = schema.is_numeric, places.choices
+    if is_numeric:
         reads = dict.fromkeys(places.features, "number")
     elif schema.of_model:
         encoders = zip(places.features, schema.encoding.encoders, strict=True)
@@ -88,7 +88,7 @@ def _wanted(places: Places, schema: Schema) -> Wanted:
     reads |= dict.fromkeys(places.ids, "text")
     reads |= {place: {"weight": "number", "group": "text", "time": None}[role] for role, place in places.roles.items()}
     exact = {*places.targets, *(place for role, place in places.roles.items() if role != "group")}
-    missing = frozenset() if schema.plain or (needs_all and not schema.of_model) else GAPS
+    missing = frozenset() if schema.plain or (is_numeric and not schema.of_model) else GAPS
     if missing and schema.choices.missing:
         missing |= set(split_names(schema.choices.missing))
     return Wanted(reads, frozenset(exact), frozenset(places.ids), frozenset(places.targets), missing, schema.dtype)
@@ -97,9 +97,9 @@ def _wanted(places: Places, schema: Schema) -> Wanted:
 def _dataset(source: TableSource, table: Table, places: Places, schema: Schema, has_targets: bool, **known) -> Dataset:
     """Return the data set of a table's rows."""
     columns = {place: table.columns[place] for place in places.features}
-    needs_all, is_clean = schema.needs_all, all(map(_is_clean, columns.values()))
-    decided, left_out, kinds = None, {}, None if needs_all else schema.encoding and schema.encoding.encoders
-    if not schema.of_model and not needs_all:
+    is_numeric, is_clean = schema.is_numeric, all(map(_is_clean, columns.values()))
+    decided, left_out, kinds = None, {}, None if is_numeric else schema.encoding and schema.encoding.encoders
+    if not schema.of_model and not is_numeric:
         decided, left_out = decide(source, columns, places.choices, is_clean and not places.choices)
         kinds = list(decided.values())
         columns = {place: columns[place] for place in decided}
@@ -116,8 +116,8 @@ def _dataset(source: TableSource, table: Table, places: Places, schema: Schema, 
             f"{source.path}: {len(columns)} columns are inputs, expected {schema.width}; left out: {reasons}; begin "
             f"--layers with {len(columns)} or auto, or keep a column by --numbers or --categories"
         )
-    if needs_all or (decided and (is_clean or all(map(_is_clean, columns.values())))):
-        x, kinds = _matrix(table, list(columns), schema.pixels if needs_all else None), ()
+    if is_numeric or (decided and (is_clean or all(map(_is_clean, columns.values())))):
+        x, kinds = _matrix(table, list(columns), schema.pixels if is_numeric else None), ()
     else:
         x = TableRows(tuple(columns.values()))
     targets = targets_of(source, table, places.targets, schema) if has_targets else None
@@ -227,19 +227,31 @@ def load_for(
     header: str | None = None,
     memory: int | None = None,
     y=None,
+    strict: bool = False,
 ) -> Dataset:
     """Read a data set with the columns, classes and target that `net` was trained with; else as ds.load.
 
-    Raises UsageError where `memory` is too little for the network.
+    Gaps in columns of which training had plain numbers become their medians, with a remark; strict refuses them, and
+    words among numbers. Raises UsageError where `memory` is too little for the network.
     """
     records.check_memory(memory, records.program_bytes(net, records.PREDICTED_ROWS), "this network")
     schema = net.schema if target is None else replace(net.schema, target=target)
     given = {name: value for name, value in (("separator", separator), ("header", header)) if value}
-    schema = replace(schema, choices=replace(schema.choices, **given))
+    schema = replace(schema, choices=replace(schema.choices, strict=strict, **given))
     ds = load(path, schema, labelled=labelled, memory=memory, y=y)
+    if schema.fills_gaps and not strict:
+        ds = without_gaps(net, ds, "; --strict refuses them")
     if net.encoding is not None:
         net.encoding.tell(TableRows.of(ds.x))
     return ds
+
+
+def without_gaps(net, ds: Dataset, cure: str = "") -> Dataset:
+    """Return a data set with the medians of `net`, trained on plain numbers, in its gaps, of which one line tells;
+    other data as they are. cure: the end of the line."""
+    with records.within(records.share_of(ds.memory)):
+        x = net.filled(ds.x, name_of(ds), cure)
+    return ds if x is ds.x else replace(ds, x=x)
 
 
 def held_out(

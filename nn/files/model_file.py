@@ -217,6 +217,7 @@ _MAY_BE_MISSING = {
         "a list of members, each with a weight above 0",
     ),
     "temperature": (_MEMBER["weight"], "a number above 0"),
+    "medians": (_ARE_NUMBERS, "a list of numbers"),
 }
 _OF_DATA = ("columns", "targets", "classes", "encoding")  # facts with texts of a table
 
@@ -253,6 +254,7 @@ def _check_agreement(path, metadata: dict) -> None:
     classes = 2 if metadata["task"] == "binary" else outputs
     counts = {
         "columns": (metadata["columns"], (inputs,)),
+        "medians": (metadata.get("medians"), (inputs,)),
         "classes": (metadata["classes"], range(1, classes + 1)),
         "scaling": (metadata["scaling"]["shift"], (0, features)),
         "target_scaling": ((metadata["target_scaling"] or {}).get("shift"), (0, outputs)),

@@ -15,9 +15,9 @@ from . import parameters
 
 FACTS = (  # what a model knows beside its parameters and settings
     "columns", "targets", "classes", "threshold", "holdout", "dataset", "history", "config", "temperature",
-    "scaling", "target_scaling",
+    "scaling", "target_scaling", "medians",
 )  # fmt: skip
-USUAL = {"temperature": 1.0}  # facts that a file leaves out where they are these
+USUAL = {"temperature": 1.0, "medians": None}  # facts that a file leaves out where they are these
 
 
 # ---- writing

@@ -95,6 +95,7 @@ class Network:
         self.temperature = 1.0  # of class probabilities: their logits are divided by it
         self.holdout = 0.0
         self.dataset: dict | None = None  # path, sha256
+        self.medians: list[float] | None = None  # of plain numbers; None: a gap is refused, or the encoding's
         self.history: dict = {"loss": [], "val_loss": None}
         self.config: dict = {}
 
@@ -181,6 +182,8 @@ class Network:
         if not members or len(members) != len(weights) or not all(0 < weight < math.inf for weight in weights):
             raise ValueError(f"{len(members)} members with weights {list(weights)}: expected as many, above 0")
         self.member_weights, self._members = [float(weight) for weight in weights], list(members)
+        for member in members:
+            member.medians = self.medians
         first = members[0]
         if first.layers != self.layers:
             self._written, self.layers, self.vector = first._written, first.layers, first.vector.copy()
@@ -303,6 +306,7 @@ class Network:
             encoding=self.encoding,
             left_out=tuple(self.config.get("left_out", ())),
             asked=self.config.get("target"),
+            fills_gaps=self.medians is not None,
         )
 
     def _check_memory(self) -> None:
@@ -386,7 +390,7 @@ class Network:
         return np.ascontiguousarray(y.reshape(len(y), -1), self.dtype)
 
     engine_rows, predict, deviation = prediction.engine_rows, prediction.predict, prediction.deviation
-    member_outputs = prediction.member_outputs
+    filled, member_outputs = prediction.filled, prediction.member_outputs
 
     def calibrated(self, scores: np.ndarray) -> np.ndarray:
         """Return class probabilities (rows, outputs) by the network's temperature."""

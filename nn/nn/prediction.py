@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import os
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 
@@ -10,6 +11,8 @@ import numpy as np
 
 from ..data.dataset import TableRows, with_gaps
 from ..data.encoding import CALL_ROWS
+from ..data.medians import fill_gaps, has_gaps, tell_filled
+from ..data.records import new_rows
 from ..layers import predict_alike
 from ..utils import DataError, RowError
 
@@ -20,8 +23,9 @@ FEW = 16  # numbers that Python adds up in less time than NumPy looks at them
 def predict(net, x) -> np.ndarray:
     """Return outputs (rows, outputs) for raw features (rows, inputs) or (rows, C, H, W), or of a table.
 
-    Features are scaled inside; outputs of a regression are in the targets' own units. Raises DataError for a row
-    with a gap where the network was trained without any, or with values for which an output is not finite.
+    Features are scaled inside; outputs of a regression are in the targets' own units. A gap where the network was
+    trained without any becomes the median of training, with a remark. Raises DataError for a row with a gap where the
+    network knows no medians, or with values for which an output is not finite.
     """
     x = rows_of(net, x)
     if 0 < len(x) <= PREDICT_BLOCK:
@@ -71,6 +75,7 @@ def engine_rows(net, x: np.ndarray | TableRows, digest: str | None = None) -> np
     """
     if isinstance(x, np.ndarray) and x.dtype.kind == "V":
         return x
+    x = filled(net, x)
     if net.encoding is not None:
         return net.encoding.apply(TableRows.of(x), net.dtype, digest)
     if isinstance(x, TableRows):
@@ -88,7 +93,35 @@ def engine_rows(net, x: np.ndarray | TableRows, digest: str | None = None) -> np
 
 
 def rows_of(net, x) -> np.ndarray | TableRows:
-    """Return what predict was given as rows; the columns of a data frame are found by their names."""
+    """Return what predict was given as rows: an array, a file, or a data frame, whose columns are found by their names.
+    Medians are in the gaps of plain numbers, of which a remark tells."""
+    return filled(net, _read_rows(net, x), "the rows")
+
+
+def filled(net, x: np.ndarray | TableRows, where: str | None = None, cure: str = "") -> np.ndarray | TableRows:
+    """Return rows with the medians of a network that was trained on plain numbers in their gaps; other rows as they
+    are. where: what a remark on the gaps calls the rows, None for no remark; cure: its end."""
+    if net.medians is None or x.shape[1:] != (len(net.medians),):
+        return x
+    if isinstance(x, TableRows):
+        if {*x.kinds} != {"number"}:
+            return x
+        x = np.column_stack([column.values for column in x.columns])
+    if not has_gaps(x):
+        return x
+    known = new_rows(x.shape, x.dtype)
+    known[...] = x
+    counts = fill_gaps(known, net.medians)
+    if where is not None:
+        tell_filled(counts, net.columns, where, cure)
+    return known
+
+
+def _read_rows(net, x) -> np.ndarray | TableRows:
+    if isinstance(x, (str, os.PathLike)):
+        from ..data.loading import load_for
+
+        return load_for(net, x, labelled=False).x
     x = with_gaps(x)
     columns = net.inputs + len(net.config.get("left_out", ()))  # of the data
     is_table = not isinstance(x, (np.ndarray, TableRows))  # whose columns are read as those of a file
@@ -110,7 +143,7 @@ def rows_of(net, x) -> np.ndarray | TableRows:
             raise _no_table(x) from None
         if array.dtype.kind == "O" or not array.ndim:
             raise _no_table(x)
-        return rows_of(net, array)
+        return _read_rows(net, array)
     if isinstance(x, np.ndarray):
         known = x.shape[1] <= columns
     else:  # a feature of the target's name is found with the target only

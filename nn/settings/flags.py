@@ -217,7 +217,8 @@ _GROUPS = {
         Flag("time", "Column of times: the last rows are held out.", TEXT, "COL", **_OF_TABLE),
         Flag("missing", "More words for missing values, beside an empty field, ?, NA, nan, null and None.", TEXT,
              "WORDS", **_OF_TABLE),
-        Flag("strict", "Refuse odd words among numbers and dates, otherwise missing values.", **_OF_TABLE),
+        Flag("strict", "Refuse odd words among numbers and dates, otherwise missing values; of models of plain numbers "
+             "gaps too.", modes=USE | {"explain", "compare"}, **_OF_TABLE),
         Flag("number_embedding",
              "Inputs added to numbers and dates: linear (none), piecesN of the axis, wavesN or wavesN:DEVIATION "
              "(pieces, where one value is the usual one).", NUMBER_EMBEDDING, "KIND", of="train", later=True),

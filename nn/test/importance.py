@@ -9,6 +9,7 @@ import numpy as np
 
 from ..core.metrics import check_metric, metric
 from ..data.dataset import Dataset, TableRows
+from ..data.loading import without_gaps
 from ..matrix import matmul
 from ..nn_aux import METRICS
 from ..utils import DataError, UsageError, listed
@@ -57,6 +58,7 @@ def importance(
     """
     name, names = metric_name or USUAL[net.task], names_of(net)
     check_metric(name, net.task)
+    ds = without_gaps(net, ds)
     judge = _Judge(net, ds, name, parts or [(np.arange(ds.rows), None)])
     groups = _groups_of(names, group_columns)
     lost = np.empty((repeats, len(groups)))

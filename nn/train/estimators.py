@@ -18,7 +18,7 @@ from ..core.metrics import decide
 from ..data import loading
 from ..data.column import number_text
 from ..data.dataset import Choices, Dataset, Schema, TableRows, with_gaps
-from ..data.encoding import CALL_ROWS, Encoding, NumberEncoder
+from ..data.encoding import CALL_ROWS
 from ..data.frames import open_frame
 from ..layers import begins_auto, input_shape, parse
 from ..nn import Network
@@ -48,7 +48,6 @@ except ImportError:
 QUICK_STEPS = 1000  # optimiser steps that one network is trained for at least where no epochs are given
 _DENSE_VALUES = 1 << 22  # of a sparse matrix that are predicted at a time
 _LEAST_SHARE = 1e-12  # whose logit is finite
-_MEDIAN_ROWS = 10_000  # that medians are taken of, at most
 _FIELDS = (str, bool, np.bool_, numbers.Real, type(None), date, datetime, np.datetime64)  # of a column of objects
 # Settings of files and of the command line, and those that have another name here.
 _NONE = {
@@ -109,7 +108,6 @@ class _NetworkEstimator(BaseEstimator):
                 net, figures = self._trained(ds, seed, eval_set)
             net.describe(classes=self._class_names(), targets=names if net.columns else None)
         self.network_, self.figures_, self.loss_curve_ = net, figures, net.history["loss"]
-        self._medians = _medians(ds)
         return self
 
     # ---- training
@@ -222,17 +220,13 @@ class _NetworkEstimator(BaseEstimator):
         return X.astype(dtype).toarray()
 
     def _rows(self, X) -> np.ndarray | TableRows:
-        """Return X as the network's data are read. A gap where training had none in any column becomes the median."""
-        schema = replace(self.network_.schema, targets=[])
-        if self._medians is None:
-            rows = loading.load(X, schema, labelled=False).x
-            if schema.encoding is not None:
-                schema.encoding.tell(TableRows.of(rows), CALL_ROWS)
-            return rows
-        any_gaps = Encoding(tuple(NumberEncoder(0.0, 1.0, median) for median in self._medians.tolist()))
-        columns = loading.load(X, replace(schema, encoding=any_gaps), labelled=False).x.columns
-        rows = np.column_stack([column.values for column in columns])
-        return np.where(np.isnan(rows), self._medians.astype(rows.dtype), rows)
+        """Return X as the network's data are read."""
+        schema = self.network_.schema
+        schema = replace(schema, targets=[], choices=replace(schema.choices, strict=bool(self.strict)))
+        rows = loading.load(X, schema, labelled=False).x
+        if schema.encoding is not None:
+            schema.encoding.tell(TableRows.of(rows), CALL_ROWS)
+        return rows
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()
@@ -369,13 +363,6 @@ def _logit(share) -> np.ndarray:
 def _counting(ds: Dataset) -> Dataset:
     """Return the rows without those of weight 0, which train nothing and judge nothing."""
     return ds if ds.weights is None else ds.of_rows(np.flatnonzero(ds.weights))
-
-
-def _medians(ds: Dataset) -> np.ndarray | None:
-    """Return the median of each column, float64, of a table of numbers without gaps; None of other data."""
-    if isinstance(ds.x, TableRows) or ds.are_images:
-        return None
-    return np.median(ds.x[:: -(-ds.rows // _MEDIAN_ROWS)].astype(np.float64), axis=0)
 
 
 def _fields(X: np.ndarray) -> np.ndarray:

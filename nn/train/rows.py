@@ -14,7 +14,8 @@ from ..core import random
 from ..data.dataset import TableRows, name_of
 from ..data.encoding import Encoding, statistics_of
 from ..data.kinds import NUMBER
-from ..data.loading import load_for
+from ..data.loading import load_for, without_gaps
+from ..data.medians import medians_of
 from ..data.scaling import Moments, Scaling, check_spread
 from ..data.splits import Split, remark_on_rare_classes, split_rows
 from ..ds import Dataset, check_trainable
@@ -118,7 +119,7 @@ def _validation_file(net: Network, options: Options, validation: Dataset | ReadV
         return None
     if callable(validation):
         validation = validation(net)
-    ds = load_for(net, options.validation) if validation is None else validation
+    ds = load_for(net, options.validation) if validation is None else without_gaps(net, validation)
     check_fit(net, ds, only_rows=True)
     check_any_weight(ds.weights, np.arange(ds.rows), "validation")
     return ds
@@ -202,6 +203,7 @@ def facts_of(net, ds: Dataset, rows, o: Options, any_holdout: bool) -> dict:
         "dataset": {"path": ds.path, "sha256": ds.sha256} if ds.path else None,
         "scaling": scaling,
         "target_scaling": of_targets,
+        "medians": None if net.reference or ds.are_images else medians_of(ds.x, rows),
         "config": config_of(net, ds, o),
     }
 

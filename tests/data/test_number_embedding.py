@@ -37,8 +37,8 @@ def test_a_table_of_numbers_gets_an_encoding_that_the_model_keeps(table, folder)
     assert "5 waves" in succeed("--info", "--model", "m.bin").out
     assert succeed("--test", "--model", "m.bin", "--json").json["rows"] == 80
     assert len(succeed("--predict", "--model", "m.bin", "--dataset", "a.csv").out.splitlines()) == 401
-    (folder / "gap.csv").write_text("a,b,y\n1,2,0\n3,,1\n")  # refused as by other models of plain numbers
-    failed = run("--predict", "--model", "m.bin", "--dataset", "gap.csv")
+    (folder / "gap.csv").write_text("a,b,y\n1,2,0\n3,,1\n")  # as in other models of plain numbers
+    failed = run("--predict", "--model", "m.bin", "--dataset", "gap.csv", "--strict")
     assert failed.code == 65 and "row 3, column b: found an empty field" in failed.err
     succeed(*TRAIN, "--model", "m.bin")  # without the flag nothing is said of it
     assert b"number_embedding" not in (folder / "m.bin").read_bytes() and Network.load("m.bin").encoding is None

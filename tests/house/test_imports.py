@@ -11,7 +11,7 @@ import pytest
 import nn
 
 HOUSE = Path(nn.__file__).parent
-MOST_ENTRIES = 22
+MOST_ENTRIES = 26
 
 # From the bottom up. A module imports from its own level, without a circle, and from those above it in this list.
 # A level is a module of nn/ or a folder with everything in it.

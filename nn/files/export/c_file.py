@@ -89,7 +89,8 @@ class _File:
         functions = {function for _, function, _, _ in layers}
         return {
             "FLOAT64": net.dtype == "float64",
-            "GAPS": net.encoding is not None and not net.encoding.plain,
+            "GAPS": net.medians is not None or (net.encoding is not None and not net.encoding.plain),
+            "MEDIANS": net.medians is not None,
             "ROUNDING": net.dtype == "float32" and self._are_rounded(),
             "BYTES": any(member.scaling.kind == "pixel" for member in members if member.encoding is None),
             "WORDS": any(self.vocabularies),
@@ -138,6 +139,7 @@ class _File:
         constants.line(f"enum {{ PIXELS = {pixels} }};  /* that share a scale */")
         constants.line(f"enum {{ NETWORKS = {len(net.members)} }};")
         constants.line(f"static const double TEMPERATURE = {float(net.temperature)!r};  /* of the mean */")
+        constants.array("medians", np.array(net.medians or [0.0]), "double", remark="of training, that stand for NaN")
         missing = {*GAPS, *split_names(net.schema.choices.missing)} if self.has["WORDS"] else {""}
         constants.words("gaps", [form for word in sorted(missing) for form in c_inputs.in_bytes(word)])
         c_inputs.add_vocabularies(constants, self.vocabularies, [comment(label) for label in self.labels])
@@ -173,6 +175,8 @@ class _File:
         name = comment(Path(self.path).name)
         double = "double" if net.dtype == "float64" else "float"
         gaps = "NaN is a gap, infinity cannot be used" if self.has["GAPS"] else "NaN and infinity cannot be used"
+        if self.has["MEDIANS"]:
+            gaps = "NaN becomes the median of training, infinity cannot be used"
         lines = [
             f"{name} - a network written by nn: predictions in C99 (or C++), by this file and the C library alone",
             "",

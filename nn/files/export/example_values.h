@@ -3,6 +3,7 @@
 
 #define HAS_FLOAT64 0
 #define HAS_GAPS 1
+#define HAS_MEDIANS 1                           /* NaN becomes a median */
 #define HAS_ROUNDING 1                          /* training read numbers, but for dates, as nn_real */
 #define HAS_BYTES 1                             /* rows are pixels, 0 to 255 */
 #define HAS_WORDS 1
@@ -26,6 +27,8 @@ enum { WIDEST_X = 3, WIDEST_SPARE = 1 };        /* values between layers */
 enum { PIXELS = 1 };                            /* that share a scale */
 enum { NETWORKS = 1 };
 static const double TEMPERATURE = 1.0;          /* of the mean */
+
+static const double medians[2] = {41.0, 0.0};   /* of training, that stand for NaN */
 
 static const char *const gaps[2] = {"", "NA"};
 static const char *const words_1[2] = {"blue", "red"};

@@ -95,13 +95,19 @@ typedef struct {
 static const double MOST = HAS_FLOAT64 ? DBL_MAX : FLT_MAX;
 static const double TWO_PI = 2 * 3.14159265358979323846;
 
-static double value_at(values row, int place) { return row.doubles ? row.doubles[place] : row.reals[place]; }
+static double given_at(values row, int place) { return row.doubles ? row.doubles[place] : row.reals[place]; }
+
+static double value_at(values row, int place)
+{
+    const double value = given_at(row, place);
+    return HAS_MEDIANS && value != value ? medians[place] : value;
+}
 
 /* Returns the number of the first input that cannot be used, 0 if all can. */
 static int first_bad(values row)
 {
     for (int place = 0; place < NN_INPUTS; place++) {
-        const double value = value_at(row, place);
+        const double value = given_at(row, place);
         if (!(fabs(value) <= MOST) && !(HAS_GAPS && value != value))
             return place + 1;
     }

@@ -14,7 +14,7 @@ from ...layers import Layer, input_shape
 from ...utils import UsageError, atomic_file
 from .columns import class_names, column_names, shares, units
 from .onnx_graph import Graph, onnx_package
-from .onnx_inputs import FEATURES, TableInputs, column_inputs, encoded, plain_input, scaled
+from .onnx_inputs import FEATURES, TableInputs, column_inputs, encoded, plain_input, scaled, with_medians
 
 LARGEST_FILE = 2**31  # bytes of a protobuf message
 LABEL, PROBABILITIES, SCORES, VALUES = "label", "probabilities", "scores", "values"  # outputs
@@ -87,10 +87,15 @@ class _Inputs:
             self._shape = shape if isinstance(shape, tuple) else (shape,)
             self._names, self._reads, self._columns = [FEATURES], ["number"] * net.inputs, None
             self._x = plain_input(graph, self._shape, net.scaling)
+            if net.medians is not None and net.scaling.kind != "pixel":  # bytes have no gaps
+                self._x = with_medians(graph, self._x, net.medians)
         else:
             self._shape = (net.inputs,)
             self._names, self._reads = column_names(net), [encoder.reads for encoder in net.encoding.encoders]
             self._x, self._columns = None, column_inputs(graph, self._names, self._reads)
+            if net.medians is not None:
+                pairs = zip(self._columns, net.medians, strict=True)
+                self._columns = [with_medians(graph, column, [median]) for column, median in pairs]
 
     def read_by(self, net):
         key = id(net.scaling if net.encoding is None else net.encoding)

@@ -52,6 +52,11 @@ def scaled(graph: Graph, x: str, shape: tuple[int, ...], scaling: Scaling) -> st
     return graph.cast(x, graph.dtype)
 
 
+def with_medians(graph: Graph, x: str, medians) -> str:
+    """Return numbers with the medians of their columns in place of nan."""
+    return graph.add("Where", graph.add("IsNaN", x), graph.constant([medians], np.float64), x)
+
+
 def _divided(graph: Graph, x: str, by) -> str:
     return graph.add("Div", x, graph.constant(by, np.float64))
 
