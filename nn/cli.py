@@ -45,7 +45,7 @@ log = logging.getLogger("nn")
 
 AGAIN_SECONDS = 0.1  # until a signal is sent once more
 ROOM_FOR_NUMPY = 80 << 20  # bytes of addresses that its libraries and their buffers take
-CANNOT_WRITE = (errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EFBIG)
+CANNOT_WRITE = (errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EFBIG, errno.EBADF)
 
 
 def main(argv: list[str] | None = None) -> int:
@@ -135,12 +135,13 @@ def _mend_streams() -> None:
         try:
             os.fstat(number)
         except OSError:
-            os.open(os.devnull, os.O_RDWR)  # gets the lowest number that is free
-    for name in ("stdout", "stderr"):
-        stream = getattr(sys, name)
-        if stream is None:  # closed by the caller, as in `nn ... 2>&-`
-            setattr(sys, name, open(os.devnull, "w"))  # noqa: SIM115 - for as long as the process lives
-        elif isinstance(stream, io.TextIOWrapper):
+            os.open(os.devnull, os.O_RDWR if number == 2 else os.O_RDONLY)  # gets the lowest number that is free
+    if sys.stdout is None:  # closed by the caller, as in `nn ... >&-`
+        sys.stdout = console.ClosedStream()
+    if sys.stderr is None:
+        sys.stderr = open(os.devnull, "w")  # noqa: SIM115 - for as long as the process lives
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import signal
+import sys
 import time
 from collections.abc import Iterator
 from functools import partial
@@ -90,9 +91,12 @@ def _checked_effort(flags) -> str | None:
 
 
 def _print(flags, result: dict) -> None:
-    """Print the figures of a training on stdout, and without --json its trials and its profile too."""
+    """Print the figures of a training on stdout, and without --json its trials and its profile too; where stdout is
+    closed and a model is written, that is enough."""
     if flags.json:
         print_json(result)
+    elif isinstance(sys.stdout, console.ClosedStream) and flags.model is not None:
+        return
     elif not flags.quiet:
         if "trials" in result:
             tables.trials_report(result, flags.verbose)

@@ -5,11 +5,12 @@ Results go to stdout: `nn --test ... > report.txt` keeps the report only.
 
 from __future__ import annotations
 
+import io
 import logging
 import os
 import sys
 
-from ..utils import listed, printable, say
+from ..utils import OutputError, listed, printable, say
 
 
 class WarningLines(logging.Handler):
@@ -74,3 +75,10 @@ def show_cursor() -> None:
     """Undo what a bar did to the terminal, from inside a signal handler."""
     if on_terminal(sys.stderr):
         os.write(sys.stderr.fileno(), b"\x1b[?25h\n")
+
+
+class ClosedStream(io.TextIOBase):
+    """Standard output where the caller has closed it: what would be printed there is not lost without a word."""
+
+    def write(self, text: str) -> int:
+        raise OutputError("standard output is closed, and the results would be printed there; give it a file or a pipe")

@@ -57,10 +57,34 @@ def test_a_log_that_nobody_reads_does_not_end_the_training(two):
     assert succeed("--test", "--model", "m.bin", "--json").json["rows"] == 12
 
 
-def test_closed_output_streams_do_not_matter(two):
+def test_closed_output_streams_do_not_matter_to_a_training_that_writes_its_model(two):
     command = f"{sys.executable} -m nn --train --dataset two.csv --model m.bin >&- 2>&-"
     assert subprocess.run(command, shell=True, env=environment()).returncode == 0
     assert (two.parent / "m.bin").exists()
+
+
+@pytest.mark.parametrize("arguments", [
+    "predict m.bin two.csv", "predict m.bin two.csv --json", "predict m.bin two.csv -o -", "test m.bin",
+    "test m.bin --json -q", "info m.bin", "info m.bin --json", "explain m.bin two.csv", "--help", "--version",
+    "train two.csv -m n.bin --epochs 1 --networks 1 --json", "train two.csv --folds 2 --epochs 1",
+])  # fmt: skip
+@pytest.mark.parametrize("redirection", [">&-", "1</dev/null", ">/dev/full"])
+def test_results_are_not_lost_without_a_word(trained, arguments, redirection):
+    if not trained.with_name("m.bin").exists():
+        trained.rename(trained.with_name("m.bin"))
+    command = f"{sys.executable} -m nn {arguments} {redirection}"
+    done = subprocess.run(command, shell=True, env=environment(), stderr=subprocess.PIPE, text=True)
+    reason = {">&-": "standard output is closed, ", "1</dev/null": "output: Bad file", ">/dev/full": "output: No space"}
+    assert done.returncode == 73 and done.stderr.splitlines()[-1].startswith(f"nn: {reason[redirection]}")
+    assert "Traceback" not in done.stderr and "Exception" not in done.stderr
+
+
+def test_a_closed_output_has_no_name_and_is_not_missed_by_what_does_not_need_it(trained):
+    for flags, code in (["-o", "/dev/stdout"], 73), (["-o", "p.csv"], 0):
+        command = [sys.executable, "-m", "nn", "predict", trained, "two.csv", *flags]
+        closed = {"preexec_fn": lambda: os.close(1), "stderr": subprocess.PIPE, "env": environment()}
+        assert subprocess.run(command, **closed).returncode == code
+    assert (trained.parent / "p.csv").read_text().count("\n") == 61
 
 
 @pytest.mark.skipif(not os.path.exists("/dev/full"), reason="no /dev/full")
