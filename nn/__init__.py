@@ -67,5 +67,8 @@ class _Package(types.ModuleType):
     def __dir__(self):
         return [*__all__, *_OPTIONAL]
 
+    def __reduce__(self):  # a function that uses nn takes it along to another process as its name
+        return import_module, (self.__name__,)
+
 
 sys.modules[__name__].__class__ = _Package

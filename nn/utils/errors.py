@@ -43,6 +43,17 @@ class NnError(Exception):
     def __str__(self) -> str:
         return spoken(super().__str__())
 
+    def __reduce__(self):  # Python's own calls __init__ with the text: a worker's error would end its pool
+        return _error_of, (type(self), self.args, vars(self))
+
+
+def _error_of(kind: type[NnError], args: tuple, facts: dict) -> NnError:
+    """Return the error of another process."""
+    error = kind.__new__(kind)
+    error.args = args
+    vars(error).update(facts)
+    return error
+
 
 class UsageError(NnError):
     """The call itself is wrong: a flag, a value, or flags that contradict each other."""
