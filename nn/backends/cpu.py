@@ -17,7 +17,7 @@ from ..cluster import RankGroup
 from ..core import SUFFIXES, extension, pointer
 from ..core.random import STREAM_SHUFFLE
 from ..core.records import check_rows, counts_of
-from ..utils import NnError, check_threads, default_threads, processor_name
+from ..utils import NnError, asked_threads, available_cores, check_threads, processor_name
 from .engine import EpochSettings, Pack, PackJob, Progress, TimedStep
 from .member import Turns, check_members
 
@@ -27,12 +27,15 @@ MOST_SPARE = 8  # networks of the core that wait for predictions beside others
 
 
 def share_cores(rank_group: RankGroup, threads: int | None) -> int:
-    """Return how many threads to use, by default one a core. Ranks that may use the same cores of a host divide them,
-    and each stays on its own cores, whose caches hold its data."""
+    """Return how many threads to use, by default as many as OMP_NUM_THREADS says, else one a core.
+
+    Ranks that may use the same cores of a host divide them, and each stays on its own cores, whose caches hold its
+    data.
+    """
     mask = sorted(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else []
     places = rank_group.gather([platform.node(), mask])
     sharing = [rank for rank, place in enumerate(places) if place == places[rank_group.rank]]
-    threads = threads or max(1, default_threads() // len(sharing))
+    threads = threads or asked_threads() or max(1, available_cores() // len(sharing))
     cores = len(mask) // len(sharing)
     if len(sharing) > 1 and threads <= cores:
         first = cores * sharing.index(rank_group.rank)

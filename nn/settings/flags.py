@@ -28,7 +28,7 @@ from ..nn_aux import (
     SCHEDULES,
     TASKS,
 )
-from ..utils import UsageError, closest
+from ..utils import MOST_THREADS, UsageError, closest
 from .values import (
     BYTES,
     CLASS_WEIGHT,
@@ -292,8 +292,8 @@ _GROUPS = {
     ],
     "Running": [
         _name_of("backend", BACKENDS, "{}", modes=ENGINE | {"bench"}, of="engine", default="auto", reference="seq"),
-        Flag("threads", "Threads (the cores this process may use).", whole(1, 1024), "N", modes=ENGINE | {"bench"},
-             of="engine"),
+        Flag("threads", "Threads (OMP_NUM_THREADS, else the cores this process may use).", whole(1, MOST_THREADS), "N",
+             modes=ENGINE | {"bench"}, of="engine"),
         Flag("gpus", "GPUs: how many (2), or which: 0,2, or 2, for one alone.", GPUS, "N/LIST", modes=ENGINE,
              of="engine"),
         _name_of("distribute", DISTRIBUTIONS, "{}; where the parameters are kept, with several GPUs or nodes",

@@ -23,7 +23,7 @@ from ..matrix import matmul
 from ..nn import Network
 from ..nn_aux import BACKENDS
 from ..terminal import tables
-from ..utils import NnError, UsageError, default_threads, processor_name
+from ..utils import NnError, UsageError, available_cores, default_threads, processor_name
 
 STREAM = 0x42000000  # of the random numbers that the cases' data are made of
 MEASURING_SECONDS = 0.3  # of one case on one backend
@@ -310,7 +310,7 @@ def bench(names: Iterable[str] = (), *, backend: str | None = None, threads: int
         if say:
             say(f"{case.name} on {name}")
         results.append(measure(case, name, threads))
-    return {"processor": processor_name(), "cores": default_threads(), "results": results, "skipped": skipped}
+    return {"processor": processor_name(), "cores": available_cores(), "results": results, "skipped": skipped}
 
 
 def median_seconds(once: Callable[[], float], seconds: float) -> float:

@@ -43,7 +43,7 @@ from ..terminal import tables
 from ..terminal.config import flag_value, read_config
 from ..test import test
 from ..train import train
-from ..utils import NnError, UsageError, closest, default_threads
+from ..utils import NnError, UsageError, available_cores, closest
 from ..watch.callbacks import Callback
 from . import solar
 from .bench import median_seconds, timed
@@ -301,7 +301,7 @@ def _measure(entry: Entry) -> dict:
         "backend": net.backend,
         "engine": net.engine.describe(),
         "device": net.engine.device_name(),
-        "cores": default_threads(),
+        "cores": available_cores(),
         "threads": net.engine.threads,  # that it may use; a small batch is not worth all of them
         "threads_used": result["threads"],
         "dtype": net.dtype,

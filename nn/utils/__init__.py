@@ -29,7 +29,10 @@ from .errors import (
 )
 from .machine import (
     MORE_THREADS,
+    MOST_THREADS,
     NO_ROOM_TO_LOAD,
+    asked_threads,
+    available_cores,
     available_memory,
     check_room_to_load,
     check_threads,

@@ -6,6 +6,7 @@ from __future__ import annotations
 import contextlib
 import mmap
 import os
+import re
 import threading
 from functools import cache
 from pathlib import Path
@@ -19,6 +20,8 @@ except ImportError:  # Windows
 
 MORE_THREADS = "raise the limit on processes (ulimit -u) or on memory (ulimit -v), or use fewer --threads"
 NO_ROOM_TO_LOAD = "out of memory: a library cannot be loaded; raise the limit on memory (ulimit -v)"
+MOST_THREADS = 1024
+_NUMBERS = re.compile(r"\s*\+?[0-9]{1,9}\s*(?:,\s*\+?[0-9]{1,9}\s*)*", re.ASCII)
 M_ARENA_MAX, M_MMAP_THRESHOLD = -8, -3  # of glibc's malloc.h
 LARGE_BYTES = 1 << 20  # of an array that goes back to the system when it is freed, where memory is limited
 
@@ -35,6 +38,19 @@ def processor_name() -> str:
 
 
 def default_threads() -> int:
+    """Return how many threads to use where nobody says otherwise: OMP_NUM_THREADS, else one for each core."""
+    return asked_threads() or available_cores()
+
+
+def asked_threads() -> int | None:
+    """Return the number of threads that OMP_NUM_THREADS asks for, as OpenMP reads it: of a list, 4,2, the first
+    number. None without it, and where it is none."""
+    found = _NUMBERS.fullmatch(os.environ.get("OMP_NUM_THREADS", ""))
+    numbers = [int(word) for word in found[0].split(",")] if found else [0]
+    return numbers[0] if min(numbers) > 0 and numbers[0] <= MOST_THREADS else None
+
+
+def available_cores() -> int:
     """Return the number of cores this process may use: its affinity mask, cut to the control group's quota."""
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     return max(1, min(cores, _cgroup_quota() or cores))

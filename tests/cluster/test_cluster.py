@@ -306,11 +306,12 @@ def test_ranks_whose_mpi_is_another_than_their_launchers_are_refused(mpich, fold
     ],
 )
 def test_ranks_of_a_host_divide_its_cores(rank, asked, cores, threads, own, monkeypatch):
+    monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
     rank_group, bound = cluster.RankGroup(), []
     rank_group.rank, rank_group.size, rank_group.gather = rank, 3, lambda value: [value] * 3
     monkeypatch.setattr(os, "sched_getaffinity", lambda pid: set(range(cores)))
     monkeypatch.setattr(os, "sched_setaffinity", lambda pid, mask: bound.append(list(mask)))
-    monkeypatch.setattr("nn.backends.cpu.default_threads", lambda: cores)
+    monkeypatch.setattr("nn.backends.cpu.available_cores", lambda: cores)
     assert share_cores(rank_group, asked) == threads
     assert bound == ([own] if own else [])
 

@@ -16,7 +16,7 @@ from support.distances import relative_distance
 from support.launches import MIRRORED, SECONDS, SMALL, STOPPED_UNTIL_DONE, all_end, find_mpi, kill, ours, rank_process
 
 import nn
-from nn.utils import default_threads
+from nn.utils import asked_threads, available_cores
 
 
 @pytest.fixture
@@ -267,7 +267,7 @@ def test_ranks_that_are_not_about_to_do_the_same_or_too_many_are_told_so(mpich, 
 def test_the_cores_of_a_host_are_shared_among_its_ranks_and_the_profile_shows_the_messages(mpich, folder):
     wide = "--layers", "2,900,900,1", "--json", "--epochs", 4, "--batch_number", 200
     told = json.loads(mpich.train(2, *MIRRORED, *wide, "--profile", "--trace", "t.json").stdout)
-    assert told["threads"] == max(1, default_threads() // 2)
+    assert told["threads"] == (asked_threads() or max(1, available_cores() // 2))
     assert told["profile"]["communication_ms"] > 0 and told["profile"]["update_ms"] > 0
     names = {event["name"] for event in json.loads((folder / "t.json").read_text())["traceEvents"]}
     assert "communication" in names
