@@ -1,15 +1,25 @@
-"""95 % intervals of metrics: the bootstrap of Efron (1979), percentiles over resampled rows.
+"""95 % intervals of metrics: the bootstrap of Efron (1979), percentiles over resamples, and Wilson's interval of rates.
 
-1000 times as many rows as there are are drawn with replacement, truth, score and weight together, and each metric is
-formed anew; its interval runs from the 2.5th to the 97.5th percentile of the values. A resample in which a metric is
-undefined, such as the ROC-AUC without a positive row, does not count for it. Each resample has a stream of random
-numbers of its own, so that the intervals are the same for any number of threads.
+A resample has as many rows as there are, drawn with replacement: truth, score and weight together. Rows of groups are
+drawn by whole groups, rows of a series in blocks that follow each other in time (Künsch 1989): rows that resemble each
+other would else count as if each told something new. Each metric is formed anew; its interval runs from the 2.5th to
+the 97.5th percentile of the values. A resample in which a metric is undefined, such as the ROC-AUC without a positive
+row, does not count for it. Each resample has a stream of random numbers of its own, so that the intervals are the same
+for any number of threads.
+
+Of independent rows without weights a rate of two classes has the interval of Wilson (1927), which holds for few rows
+too. Where an area is 1 every resample's is too, and tells nothing of what other rows would give: its lower end is
+1 - 3 / n, n the rows of the smaller class (the rule of three, Hanley and Lippman-Hand 1983).
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import math
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from functools import cached_property
+from statistics import NormalDist
 
 import numpy as np
 
@@ -19,39 +29,206 @@ from .random import STREAM_BOOTSTRAP, uniform
 
 RESAMPLES = 1000
 PERCENTILES = (2.5, 97.5)
+RULE_OF_THREE = 3.0  # -ln(1 - 95 %), rounded up
+_OF_NO_SPREAD = ("roc_auc", "pr_auc", "mcc")  # metrics that are 1 in every resample of rows which are all told apart
 
 Interval = list[float] | None
 
 
+# ---------------------------------------------------------------- quantiles
+
+
+def normal_quantile(share: float) -> float:
+    """Return the number below which this share of a standard normal distribution lies."""
+    return NormalDist().inv_cdf(share)
+
+
+def student_quantile(share: float, freedom: int) -> float:
+    """Return the number below which this share of Student's t distribution lies; freedom: its degrees, 1 or more.
+
+    By the expansion around the normal quantile (Abramowitz and Stegun 1964, 26.7.5), and exactly for one and two.
+    """
+    if freedom == 1:
+        return math.tan(math.pi * (share - 0.5))
+    if freedom == 2:
+        return (2 * share - 1) * math.sqrt(2 / (4 * share * (1 - share)))
+    z = normal_quantile(share)
+    terms = (
+        z,
+        (z**3 + z) / 4,
+        (5 * z**5 + 16 * z**3 + 3 * z) / 96,
+        (3 * z**7 + 19 * z**5 + 17 * z**3 - 15 * z) / 384,
+        (79 * z**9 + 776 * z**7 + 1482 * z**5 - 1920 * z**3 - 945 * z) / 92160,
+    )
+    return sum(term / freedom**power for power, term in enumerate(terms))
+
+
+# ---------------------------------------------------------------- which rows a resample has
+
+
+@dataclass(frozen=True)
+class Sampling:
+    """How rows are drawn: each for itself, by whole groups, or in blocks of rows that follow each other in time.
+
+    groups: the group of each row (rows,), as codes from 0 on; times (rows,), which count where there are no groups.
+    """
+
+    rows: int
+    groups: np.ndarray | None = None
+    times: np.ndarray | None = None
+
+    @property
+    def are_independent(self) -> bool:
+        """Return whether each row is drawn for itself."""
+        return self.groups is None and self.times is None
+
+    @cached_property
+    def _group_of_row(self) -> np.ndarray:
+        return np.unique(self.groups, return_inverse=True)[1].reshape(-1)
+
+    @cached_property
+    def _in_order(self) -> np.ndarray:
+        return np.argsort(self.times, kind="stable")
+
+    @property
+    def units(self) -> int:
+        """Return how many things are drawn: rows or groups; of a series the blocks that make as many rows."""
+        if self.groups is not None:
+            return int(self._group_of_row.max()) + 1
+        if self.times is not None:
+            return -(-self.rows // self.block_rows)
+        return self.rows
+
+    @property
+    def block_rows(self) -> int:
+        """Return the rows of a block of a series: the cube root of all (Künsch 1989, Hall et al. 1995)."""
+        return max(1, round(self.rows ** (1 / 3)))
+
+    def drawn(self, number: int, seed: int = 0) -> np.ndarray:
+        """Return how often resample `number` has each row, int64 (rows,)."""
+        if self.groups is not None:
+            return _drawn_with_replacement(self.units, number, seed)[self._group_of_row]
+        if self.times is not None:
+            return self._drawn_blocks(number, seed)
+        return _drawn_with_replacement(self.rows, number, seed)
+
+    def _drawn_blocks(self, number: int, seed: int) -> np.ndarray:
+        """Blocks may begin at any row from which a whole one follows; the last one is cut to the number of rows."""
+        starts = self.rows - self.block_rows + 1
+        first = np.minimum((uniform(self.units, seed, STREAM_BOOTSTRAP + number) * starts).astype(np.int64), starts - 1)
+        places = (first[:, None] + np.arange(self.block_rows)).reshape(-1)[: self.rows]
+        counts = np.bincount(places, minlength=self.rows)
+        by_row = np.empty_like(counts)
+        by_row[self._in_order] = counts
+        return by_row
+
+
+def _drawn_with_replacement(count: int, number: int, seed: int) -> np.ndarray:
+    places = (uniform(count, seed, STREAM_BOOTSTRAP + number) * count).astype(np.int64)
+    return np.bincount(np.minimum(places, count - 1), minlength=count)
+
+
 def drawn(rows: int, number: int, seed: int = 0) -> np.ndarray:
-    """Return how often resample `number` has each row, int64 (rows,)."""
-    places = (uniform(rows, seed, STREAM_BOOTSTRAP + number) * rows).astype(np.int64)
-    return np.bincount(np.minimum(places, rows - 1), minlength=rows)
+    """Return how often resample `number` of independent rows has each of them, int64 (rows,)."""
+    return Sampling(rows).drawn(number, seed)
 
 
-def resampled(sides: Sequence[Judged], weights: np.ndarray | None, seed: int) -> list[list[dict[str, float | None]]]:
+def in_each_resample(value_of: Callable, sampling: Sampling, weights, seed: int, resamples: int | None = None) -> list:
+    """Return value_of(weights of the rows) for each resample; the weights are those of its rows, 0 of the others."""
+
+    def value(number: int):
+        times = sampling.drawn(number, seed)
+        with np.errstate(all="ignore"):
+            return value_of(times if weights is None else times * weights)
+
+    with ThreadPoolExecutor(default_threads()) as workers:
+        return list(workers.map(value, range(resamples or RESAMPLES)))
+
+
+def resampled(
+    sides: Sequence[Judged], weights: np.ndarray | None, seed: int, sampling: Sampling | None = None
+) -> list[list[dict[str, float | None]]]:
     """Return the metrics of each side in each resample; all sides have the same rows there."""
     for side in sides:
         side.values(weights)  # what all resamples share is made by one thread
 
-    def values(number: int) -> list[dict[str, float | None]]:
-        times = drawn(len(sides[0].truth), number, seed)
-        each = times if weights is None else times * weights
-        with np.errstate(all="ignore"):
-            return [side.values(each, exact=False) if each.any() else dict.fromkeys(side.names) for side in sides]
+    def values(row_weights: np.ndarray) -> list[dict[str, float | None]]:
+        if not row_weights.any():
+            return [dict.fromkeys(side.names) for side in sides]
+        return [side.values(row_weights, exact=False) for side in sides]
 
-    with ThreadPoolExecutor(default_threads()) as workers:
-        return list(workers.map(values, range(RESAMPLES)))
+    return in_each_resample(values, sampling or Sampling(len(sides[0].truth)), weights, seed)
 
 
-def intervals(judged: Judged, weights: np.ndarray | None = None, *, seed: int = 0) -> dict[str, Interval]:
-    """Return the interval of each metric. weights (rows,): as checked_weights returns them."""
-    values = resampled([judged], weights, seed)
-    return {name: interval([each[name] for (each,) in values]) for name in judged.names}
+# ---------------------------------------------------------------- intervals
+
+
+def intervals(
+    judged: Judged, weights: np.ndarray | None = None, *, sampling: Sampling | None = None, seed: int = 0
+) -> dict[str, Interval]:
+    """Return the interval of each metric, in which the metric itself lies; None where there is none.
+
+    weights (rows,): as checked_weights returns them. sampling: None for independent rows.
+    """
+    sampling = sampling or Sampling(len(judged.truth))
+    if sampling.units < 2:
+        return dict.fromkeys(judged.names)
+    values = resampled([judged], weights, seed, sampling)
+    ends = {name: interval([each[name] for (each,) in values]) for name in judged.names}
+    if sampling.are_independent and _count_alike(weights):
+        ends |= _wilson_intervals(judged)
+    return {name: _around(value, ends[name], name, judged) for name, value in judged.values(weights).items()}
 
 
 def interval(values: Sequence[float | None]) -> Interval:
     """Return [low, high], the percentiles of the values that are finite; None if none is."""
-    found = np.asarray(values, np.float64)
-    found = found[np.isfinite(found)]
-    return np.percentile(found, PERCENTILES).tolist() if found.size else None
+    numbers = np.asarray(values, np.float64)
+    numbers = numbers[np.isfinite(numbers)]
+    return np.percentile(numbers, PERCENTILES).tolist() if numbers.size else None
+
+
+def wilson(hits: float, rows: float) -> Interval:
+    """Return the interval of the rate hits / rows (Wilson 1927); None for no rows."""
+    if not rows:
+        return None
+    z = normal_quantile(PERCENTILES[1] / 100)
+    middle = (hits + z**2 / 2) / (rows + z**2)
+    half = z / (rows + z**2) * math.sqrt(hits * (rows - hits) / rows + z**2 / 4)
+    return [max(0.0, middle - half), min(1.0, middle + half)]
+
+
+def _count_alike(weights: np.ndarray | None) -> bool:
+    return weights is None or bool((weights == 1).all())
+
+
+def _wilson_intervals(judged: Judged) -> dict[str, Interval]:
+    """Return the intervals of the metrics that are rates of rows; of other metrics none.
+
+    F1 is 2 r / (1 + r), r = tp / (tp + fp + fn) the rate among the rows that are, or are called, positive (Hand,
+    Christen and Kirielle 2021): its ends are those of r.
+    """
+    if judged.task == "regression":
+        return {}
+    rows = len(judged.truth)
+    right = int((judged.predicted == judged.truth).sum())
+    if judged.task == "multiclass":
+        return {"accuracy": wilson(right, rows)}
+    tp, fp, fn, _ = judged.counts()
+    overlap = wilson(tp, tp + fp + fn)
+    return {
+        "accuracy": wilson(right, rows),
+        "precision": wilson(tp, tp + fp),
+        "recall": wilson(tp, tp + fn),
+        "f1": overlap and [2 * end / (1 + end) for end in overlap],
+    }
+
+
+def _around(value: float | None, ends: Interval, name: str, judged: Judged) -> Interval:
+    """Return the ends moved so far apart that the metric lies between them, by the rule of three where it is 1."""
+    if value is None or ends is None or not math.isfinite(value):
+        return ends
+    low, high = ends
+    if value == 1 and name in _OF_NO_SPREAD:
+        counts = np.unique(judged.truth, return_counts=True)[1]
+        low = min(low, max(0.0, 1 - RULE_OF_THREE / int(counts.min())))
+    return [min(low, value), max(high, value)]

@@ -371,7 +371,7 @@ class Judged:
     """
 
     def __init__(self, task: str, truth, scores, threshold: float | None = None, persistence=None):
-        self._task, truth, scores = task, np.asarray(truth), np.asarray(scores)
+        self.task, truth, scores = task, np.asarray(truth), np.asarray(scores)
         if task == "regression":
             truth, scores = (array.astype(np.float64).reshape(len(truth), -1) for array in (truth, scores))
             self._errors = scores - truth
@@ -389,9 +389,9 @@ class Judged:
 
     @property
     def names(self) -> list[str]:
-        of_task = [name for name in METRICS if self._task in METRICS[name].of]
-        is_series = self._task == "regression" and self._of_persistence is not None
-        return [name for name in of_task if is_series or METRICS[name].of[self._task] != "series"]
+        of_task = [name for name in METRICS if self.task in METRICS[name].of]
+        is_series = self.task == "regression" and self._of_persistence is not None
+        return [name for name in of_task if is_series or METRICS[name].of[self.task] != "series"]
 
     def counts(self, weights=None) -> Counts:
         return confusion_counts(self.truth, self.predicted, weights)
@@ -419,7 +419,7 @@ class Judged:
         }
         found = {}
         for name in self.names if names is None else names:
-            of = METRICS[name].of[self._task]
+            of = METRICS[name].of[self.task]
             if of != "probabilities":
                 found[name] = _FORMULAS[of, name](*formed_from[of]())
             elif self.are_probabilities:

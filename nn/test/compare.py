@@ -8,7 +8,7 @@ from ..core.bootstrap import interval, resampled
 from ..core.metrics import Judged, checked_weights
 from ..nn_aux import METRICS
 from ..utils import DataError, UsageError
-from .reports import judged
+from .reports import judged, sampling_of
 
 DECIDES = {"binary": "log_loss", "multiclass": "log_loss", "regression": "rmse"}  # the metric of the verdict, by task
 DISAGREE = 5  # rows told, on which the models differ most
@@ -39,7 +39,7 @@ def compared(nets, datasets, names, scores=(None, None), *, seed: int = 0) -> di
         for net, (truth, scores, _), persistence in zip(nets, each, series, strict=True)
     ]
     values = [side.values(weights) for side in sides]
-    pairs = resampled(sides, weights, seed) if len(truth) >= LEAST_ROWS else []
+    pairs = resampled(sides, weights, seed, sampling_of(datasets[0])) if len(truth) >= LEAST_ROWS else []
     metrics = {
         name: {
             names[0]: values[0][name],

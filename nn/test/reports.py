@@ -14,6 +14,7 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
+from ..core.bootstrap import Sampling
 from ..core.bootstrap import intervals as intervals_of
 from ..core.metrics import (
     RATES,
@@ -92,11 +93,16 @@ def figures_of(net, ds, scores: np.ndarray, *, threshold: float | None = None, i
     if intervals:
         known = Judged(net.task, truth, scores, threshold, ds.persistence() if net.task == "regression" else None)
         names = {f"macro_{name}" if name in report.get("macro", ()) else name: name for name in known.names}
-        found = intervals_of(known, checked_weights(weights, len(truth)))
+        found = intervals_of(known, checked_weights(weights, len(truth)), sampling=sampling_of(ds))
         report["intervals"] = {
             shown: None if name in report and report[name] is None else found[name] for shown, name in names.items()
         }
     return report
+
+
+def sampling_of(ds) -> Sampling:
+    """Return how rows of a data set are drawn again for an interval: by its groups, or by its times."""
+    return Sampling(len(ds.x), getattr(ds, "groups", None), getattr(ds, "times", None))
 
 
 def judged(net, ds, scores: np.ndarray | None = None) -> tuple[np.ndarray, np.ndarray, np.ndarray | None]:

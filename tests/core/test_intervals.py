@@ -5,10 +5,12 @@ import time
 
 import numpy as np
 import pytest
+from scipy import stats
 from support.command_line import run, succeed, write_numbers, write_three_classes, write_two_classes
 
+import nn
 from nn.core import bootstrap
-from nn.core.bootstrap import drawn, interval, intervals
+from nn.core.bootstrap import Sampling, drawn, interval, intervals, student_quantile, wilson
 from nn.core.metrics import Judged, checked_weights
 from nn.test import binary_report, multiclass_report, regression_report
 
@@ -35,10 +37,12 @@ def two_classes(ties=True):
     return truth, (scores.round(1) if ties else scores)
 
 
-def assert_percentiles(found, names, reports):
+def assert_percentiles(found, names, reports, but=()):
     """found: intervals by name; each has NumPy's percentiles of the figure, in those reports that hold it."""
     assert list(found) == names.split()
     for name, ends in found.items():
+        if name in but:
+            continue
         values = [{**report, **report.get("macro", {})}[name] for report in reports]
         percentiles = np.percentile([value for value in values if value is not None], [2.5, 97.5])
         assert ends == pytest.approx(percentiles, rel=1e-9), name
@@ -60,6 +64,9 @@ def test_the_number_of_threads_changes_nothing(monkeypatch, threads):
     assert binary_intervals(*two_classes(), 0.5) == usual
 
 
+RATES = ("precision", "recall", "f1", "accuracy")  # Wilson's interval, where rows are independent and have no weights
+
+
 @pytest.mark.parametrize("weighted", [False, True])
 @pytest.mark.parametrize("ties", [False, True])
 def test_intervals_of_two_classes_are_percentiles_of_reports(ties, weighted):
@@ -67,7 +74,7 @@ def test_intervals_of_two_classes_are_percentiles_of_reports(ties, weighted):
     weights = np.random.default_rng(1).random(len(truth)) if weighted else np.ones(len(truth))
     reports = [binary_report(truth, scores, 0.45, times * weights) for times in draws(len(truth))]
     names = "precision recall f1 accuracy mcc roc_auc pr_auc log_loss brier"
-    assert_percentiles(binary_intervals(truth, scores, 0.45, weights), names, reports)
+    assert_percentiles(binary_intervals(truth, scores, 0.45, weights), names, reports, but=() if weighted else RATES)
 
 
 def test_intervals_of_several_classes_are_percentiles_of_reports():
@@ -75,7 +82,144 @@ def test_intervals_of_several_classes_are_percentiles_of_reports():
     truth, scores = rng.integers(0, 3, 50), rng.dirichlet(np.ones(4), 50)  # class 3 is not there
     reports = [multiclass_report(truth, scores, weights=times) for times in draws(50)]
     names = "precision recall f1 accuracy mcc log_loss brier"
-    assert_percentiles(intervals(Judged("multiclass", truth, scores)), names, reports)
+    found = intervals(Judged("multiclass", truth, scores))
+    assert_percentiles(found, names, reports, but=("accuracy",))
+    assert found["accuracy"] == pytest.approx(wilson_of_scipy((scores.argmax(axis=1) == truth).sum(), 50))
+
+
+def wilson_of_scipy(hits, rows) -> list[float]:
+    return list(stats.binomtest(int(hits), int(rows)).proportion_ci(method="wilson"))
+
+
+@pytest.mark.parametrize("hits, rows", [(0, 7), (3, 7), (7, 7), (1, 1), (480, 5000)])
+def test_the_interval_of_a_rate_is_wilsons(hits, rows):
+    assert wilson(hits, rows) == pytest.approx(wilson_of_scipy(hits, rows), abs=1e-12)
+    assert wilson(0, 0) is None
+
+
+def test_rates_of_independent_rows_have_wilsons_interval():
+    truth, scores = two_classes()
+    found, called = binary_intervals(truth, scores, 0.45), scores >= 0.45
+    both = (called & (truth == 1)).sum()
+    assert found["precision"] == pytest.approx(wilson_of_scipy(both, called.sum()))
+    assert found["recall"] == pytest.approx(wilson_of_scipy(both, (truth == 1).sum()))
+    assert found["accuracy"] == pytest.approx(wilson_of_scipy((called == truth).sum(), 60))
+    overlap = wilson_of_scipy(both, (called | (truth == 1)).sum())  # tp / (tp + fp + fn), of which F1 is 2 r / (1 + r)
+    assert found["f1"] == pytest.approx([2 * end / (1 + end) for end in overlap])
+    report = binary_report(truth, scores, 0.45)
+    assert report["f1"] == pytest.approx(2 * both / (called.sum() + (truth == 1).sum()))
+    assert all(low <= report[name] <= high for name, (low, high) in found.items())
+
+
+def test_a_perfect_area_ends_below_by_the_rule_of_three():
+    """4 rows of the smaller class: 1 - 3 / 4. Percentiles alone would say from 1 to 1."""
+    truth = np.array([0] * 16 + [1] * 4)
+    found = binary_intervals(truth, np.linspace(0, 0.9, 20), 0.5)
+    assert found["roc_auc"] == found["pr_auc"] == [0.25, 1.0]
+    perfect = binary_intervals(truth, truth.astype(float), 0.5)
+    assert perfect["mcc"] == [0.25, 1.0] and perfect["f1"][0] < 1
+    assert binary_intervals(np.array([0, 1]), np.array([0.1, 0.9]), 0.5)["roc_auc"] == [0.0, 1.0]
+
+
+@pytest.mark.parametrize("freedom", [1, 2, 3, 4, 7, 30, 1000])
+@pytest.mark.parametrize("share", [0.975, 0.9, 1 - 0.025 / 30])
+def test_quantiles_of_student_are_those_of_scipy(freedom, share):
+    """The expansion: 1 % off in the tail of three degrees, and nothing that is seen from ten on."""
+    slack = {3: 0.12, 4: 0.03, 7: 1e-3}.get(freedom, 1e-5)
+    assert student_quantile(share, freedom) == pytest.approx(stats.t.ppf(share, freedom), rel=slack)
+
+
+# ---------------------------------------------------------------- groups and times
+
+
+def test_rows_of_a_group_are_drawn_together():
+    groups = np.array([5, 5, 9, 9, 9, 2])
+    sampling = Sampling(6, groups)
+    assert sampling.units == 3 and not sampling.are_independent
+    counts = np.stack([sampling.drawn(number) for number in range(500)])
+    assert (counts[:, 0] == counts[:, 1]).all() and (counts[:, 2:5] == counts[:, [2]]).all()
+    assert (counts[:, [0, 2, 5]].sum(axis=1) == 3).all()  # as many groups as there are
+    assert counts[:, [0, 2, 5]].mean(axis=0) == pytest.approx([1, 1, 1], abs=0.15)
+
+
+def starts_of_blocks(counts, rows: int) -> list[int]:
+    """Return how many blocks of some rows begin at each row, from how often each row was drawn."""
+    starts = []
+    for row, count in enumerate(counts.tolist()):
+        starts.append(count - sum(starts[max(0, row - rows + 1) :]))
+    return starts
+
+
+def test_rows_of_a_series_are_drawn_in_blocks_that_follow_each_other_in_time():
+    times = np.random.default_rng(0).permutation(64).astype(float)
+    sampling = Sampling(64, times=times)
+    assert sampling.block_rows == 4 and sampling.units == 16
+    begun = np.zeros(61)
+    for number in range(1000):
+        counts = sampling.drawn(number)[np.argsort(times)]
+        starts = starts_of_blocks(counts, 4)
+        assert min(starts) >= 0 and sum(starts) == 16 and starts[61:] == [0, 0, 0]
+        begun += starts[:61]
+    assert begun / 1000 == pytest.approx(np.full(61, 16 / 61), abs=0.08)  # four deviations
+    assert Sampling(65, times=np.arange(65)).drawn(0).sum() == 65  # the last block is cut
+
+
+def coverage(sampling_of, errors_of, trials: int = 60) -> float:
+    """Return how often the interval of the mean absolute error holds that of many more rows."""
+    truth = np.abs(errors_of(np.random.default_rng(99), 100_000)).mean()
+    held = 0
+    for trial in range(trials):
+        errors = errors_of(np.random.default_rng(trial), 400)
+        judged = Judged("regression", np.zeros((400, 1)), errors[:, None])
+        low, high = intervals(judged, sampling=sampling_of(400))["mae"]
+        held += low <= truth <= high
+    return held / trials
+
+
+def errors_of_groups(draws, rows):
+    """Errors that rows of a group share: 20 rows each."""
+    return np.repeat(draws.normal(size=-(-rows // 20)), 20)[:rows] + 0.5 * draws.normal(size=rows)
+
+
+def errors_of_a_series(draws, rows):
+    """An autoregressive series: 0.6 of an error is that of the row before."""
+    shocks, errors = draws.normal(size=rows), np.empty(rows)
+    errors[0] = shocks[0]
+    for row in range(1, rows):
+        errors[row] = 0.6 * errors[row - 1] + shocks[row]
+    return errors
+
+
+@pytest.mark.parametrize(
+    "errors_of, sampling_of, least",
+    [
+        (errors_of_groups, lambda rows: Sampling(rows, np.arange(rows) // 20), 0.85),
+        (errors_of_a_series, lambda rows: Sampling(rows, times=np.arange(rows)), 0.85),
+    ],
+    ids=["groups", "series"],
+)
+def test_intervals_that_know_groups_and_times_hold_more_often(monkeypatch, errors_of, sampling_of, least):
+    monkeypatch.setattr(bootstrap, "RESAMPLES", 100)
+    assert coverage(sampling_of, errors_of) >= least > coverage(Sampling, errors_of) + 0.05
+
+
+def test_one_group_has_no_interval():
+    judged = Judged("regression", np.arange(5.0)[:, None], np.zeros((5, 1)))
+    assert set(intervals(judged, sampling=Sampling(5, np.zeros(5))).values()) == {None}
+
+
+def test_a_test_of_rows_with_groups_draws_groups(folder):
+    """A row 20 times is one row: its interval is as wide as that of the rows alone."""
+    draws_of = np.random.default_rng(3)
+    x, y = draws_of.normal(size=(30, 2)).astype(np.float32), draws_of.integers(0, 2, 30)
+    net = nn.Network("2,3,1", "binary", seed=1)
+    alone = nn.Dataset(x, y, "binary", ["0", "1"], groups=np.arange(30))
+    repeated = nn.Dataset(
+        np.repeat(x, 20, axis=0), np.repeat(y, 20), "binary", ["0", "1"], groups=np.repeat(np.arange(30), 20)
+    )
+    expected, found = (nn.test(net, ds, intervals=True)["intervals"] for ds in (alone, repeated))
+    for name, ends in found.items():
+        assert ends == pytest.approx(expected[name], rel=1e-9), name
 
 
 @pytest.mark.parametrize("offset", [0, 1e6])
@@ -108,7 +252,7 @@ def test_what_is_undefined_has_no_interval():
     assert binary_intervals(np.array([0, 1]), np.array([-1.0, 2.0]), 0.5)["brier"] is None
     assert intervals(Judged("regression", np.ones((4, 1)), np.zeros((4, 1))))["r2"] is None
     # half the resamples of two rows lack a class, and do not count
-    assert binary_intervals(np.array([0, 1]), np.array([0.1, 0.9]), 0.5)["roc_auc"] == [1.0, 1.0]
+    assert binary_intervals(np.array([0, 1]), np.array([0.9, 0.1]), 0.5)["roc_auc"] == [0.0, 0.0]
 
 
 @pytest.mark.timing
