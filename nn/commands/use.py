@@ -11,7 +11,7 @@ from ..settings.flags import given_values, keywords
 from ..settings.values import check_is_number
 from ..terminal import console, tables
 from ..terminal.figures import layers_of
-from ..utils import UsageError, counted, is_stream, printable, say
+from ..utils import UsageError, counted, is_stream, log, printable, say
 from .common import LAYOUT, load_network, print_json, say_run, unseen_rows, write_page
 
 
@@ -57,6 +57,10 @@ def predict_command(flags) -> None:
     if flags.id and (flags.dataset == "-" or is_stream(flags.dataset)):
         raise UsageError(f"--id {flags.id}: reads the file twice, which {flags.dataset} does not allow; save it first")
     net = load_network(flags)
+
+    from ..test import check_threshold
+
+    check_threshold(net, flags.threshold)
 
     from ..data.loading import kept_columns, load_for
     from ..data.source import short_name
@@ -115,7 +119,7 @@ def explain_command(flags) -> None:
     check_table(flags.output)
     net = load_network(flags)
 
-    from ..test.importance import curves, importance
+    from ..test.importance import UndefinedMetric, curves, importance
     from ..test.shapley import background_rows
     from ..train.folds import unseen_parts
 
@@ -124,12 +128,17 @@ def explain_command(flags) -> None:
     parts = None if found is None else unseen_parts(net, ds)
     say_run(flags, net, console.about(ds, about))
     result: dict = {}
+    important = None
     if ds.y is not None:
-        known = importance(
-            net, ds, metric_name=flags.monitor, group_columns=flags.group_columns, seed=flags.seed or 0, parts=parts
-        )
-        result = {"importance": vars(known), "curves": curves(net, ds.x, known.names)}
-    important = (known, result["curves"]) if result else None
+        asked = {"metric_name": flags.monitor, "group_columns": flags.group_columns, "seed": flags.seed or 0}
+        try:
+            known = importance(net, ds, **asked, parts=parts)
+            important = known, curves(net, ds.x, known.names)
+            result = {"importance": vars(known), "curves": important[1]}
+        except UndefinedMetric as error:
+            if not flags.output:
+                raise
+            log.warning("no importance of columns: %s", error)  # contributions need no metric
     write_page(flags, net, ds, about, found=found, important=important)
     if flags.output:
         result |= {"contributions": flags.output, "error": _write_contributions(flags, net, ds.x, background)}
@@ -159,6 +168,9 @@ def export_command(flags) -> None:
     from ..files.export.formats import export, writer_of
 
     writer_of(flags.output)  # before the model is read
+    if flags.threshold is not None:
+        cure = "leave it out, or train with it: a model's own threshold is exported"
+        raise UsageError(f"--threshold {flags.threshold}: is not for --export; {cure}")
     net = load_network(flags)
     export(net, flags.output)
     if flags.json:

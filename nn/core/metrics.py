@@ -180,10 +180,13 @@ class ClassCounts(NamedTuple):
         return [Counts(tp, p - tp, s - tp, rows - p - s + tp) for tp, p, s in zip(*self, strict=True)]
 
     def macro(self, rate: Callable[[Counts], float]) -> float:
-        return sum(map(rate, self.against_the_rest())) / len(self.right)
+        """Return the plain mean of a rate over the classes that are in the data or are predicted."""
+        each = zip(self.against_the_rest(), self.predicted, self.support, strict=True)
+        rates = [rate(counts) for counts, predicted, support in each if predicted or support]
+        return ratio(sum(rates), len(rates))
 
 
-RATES = {"precision": precision, "recall": recall, "f1": f1}  # of one class, and as plain means over all classes
+RATES = {"precision": precision, "recall": recall, "f1": f1}  # of one class, and as plain means over classes
 for _name, _rate in RATES.items():
     formula_of("classes", _name)(lambda classes, rate=_rate: classes.macro(rate))
 

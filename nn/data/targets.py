@@ -213,7 +213,8 @@ def _numbers(targets: Targets, schema: Schema) -> tuple[np.ndarray, list[str]] |
         told = f"expected whole numbers for at most {MAX_CLASSES} classes; use --task regression"
         raise DataError(f"{targets.place}: {count} different numbers, {told}")
     labels = distinct
-    if is_multiclass and whole and outputs is not None and count < outputs:  # all that such a network can mean
+    is_two = is_auto and count == 2  # which no further classes belong to, unless --task multiclass says so
+    if is_multiclass and whole and outputs is not None and count < outputs and not is_two:  # all that it can mean
         firsts = [first for first in (0, 1) if first <= distinct[0] and distinct[-1] < first + outputs]
         labels = np.arange(firsts[0], firsts[0] + outputs, dtype=np.float64) if firsts else distinct
     return np.searchsorted(labels, distinct).astype(np.int32)[which], [number_text(value + 0.0) for value in labels]

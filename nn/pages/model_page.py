@@ -70,7 +70,7 @@ def _test(page: Page, net, ds, about: str, found, threshold, important) -> None:
     page.answer = [_answer(net, result, about)]
     blocks = _OF_TASK[net.task](net, result, truth, scores, weights)
     headers = ["", "", "95 % interval" if has_intervals else ""]
-    page.sections["Result"] = [Table("metrics", headers, figures.metric_lines(result)), *blocks]
+    page.sections["Result"] = [Table("metrics", headers, figures.metric_lines(result)), *_by_target(result), *blocks]
     if np.ndim(ds.x) == 4:
         page.sections["The worst mistakes"] = [mistakes(net, rows.x, truth, scores)]
         return
@@ -82,6 +82,12 @@ def _test(page: Page, net, ds, about: str, found, threshold, important) -> None:
     except DataError as error:
         page.sections["Columns that matter"] = [str(error)]
     page.sections["Where it errs most"] = [groups(net, rows.x, truth, scores)]
+
+
+def _by_target(result: dict) -> list[Table]:
+    """Return the metrics of each of several targets."""
+    headers, lines = figures.target_lines(result)
+    return [Table("metrics by target", headers, lines)] if lines else []
 
 
 def _answer(net, result: dict, about: str) -> str:

@@ -306,7 +306,7 @@ def _measure(entry: Entry) -> dict:
         "threads_used": result["threads"],
         "dtype": net.dtype,
         "train_s": result["seconds"],
-        "epoch_s": result["seconds"] / result["epochs"],
+        "epoch_s": result["seconds"] / result["epochs_run"],
         **_batch_times(net.engine, times),
         **{f"infer_{n}_ms": _inference_ms(net, ds.x[np.arange(n) % len(ds.x)]) for n in INFERENCE_ROWS},
         "network_bytes": net.engine.bytes(),

@@ -111,6 +111,14 @@ def metric_lines(result: dict) -> list[list[str]]:
     ]
 
 
+def target_lines(result: dict) -> tuple[list[str], list[list[str]]]:
+    """Return (headers, a line for each target) of a test of several targets; no lines for a single one."""
+    by_target = result.get("per_target", ())
+    names = [name for name in METRICS if by_target and name in by_target[0]]
+    headers = ["target", *(METRICS[name].label for name in names)]
+    return headers, [[row["target"], *(number_text(row[name]) for name in names)] for row in by_target]
+
+
 def class_lines(rows: Sequence[dict]) -> list[list[str]]:
     """Return (class, precision, recall, F1, rows) of classes of a test."""
     rates = [[rate_text(row[name]) for name in ("precision", "recall", "f1")] for row in rows]

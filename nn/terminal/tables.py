@@ -23,6 +23,7 @@ from .figures import (
     rate_text,
     setting_text,
     shape_text,
+    target_lines,
 )
 
 LEAST_CELL = 60  # characters that a cell of a wide table may have
@@ -78,10 +79,16 @@ def training_report(result: dict, verbose: bool = False) -> None:
         show(f"{about} in {result['seconds']:.2f} s, effort {result['effort']}: {chosen}")
     else:
         show(
-            f"{about}, {result['epochs']} epochs in {result['seconds']:.2f} s ({result['us_per_batch']:.1f} us a batch)"
+            f"{about}, {_epochs(result)} in {result['seconds']:.2f} s ({result['us_per_batch']:.1f} us a batch)"
         )
     show(_how_good(result))
     show(f"next: {_next_step(result)}")
+
+
+def _epochs(result: dict) -> str:
+    """Return how many epochs there were, and how many were asked for where there were fewer."""
+    run, asked = result["epochs_run"], result["epochs"]
+    return f"{run} epochs" if run == asked else f"{run} of {asked} epochs"
 
 
 def _how_good(result: dict) -> str:
@@ -95,6 +102,9 @@ def _how_good(result: dict) -> str:
     by = "out_of_fold" if "out_of_fold" in result else "validated"
     measured = [f"{label} {number_text(result[by][name])}" for name, label in OF_EFFORT.items() if name in result[by]]
     line = f"{by.replace('_', ' ')}: {', '.join(measured)}"
+    by_target = [f"{row['target']} {number_text(row['r2'])}" for row in result[by].get("per_target", ())]
+    if by_target:
+        line += f"; R2 by target: {', '.join(by_target)}"
     if baseline is None:
         return line
     beside = f"log loss {baseline:.4g}" if result["classes"] else f"RMSE {math.sqrt(baseline):.4g}"
@@ -168,6 +178,9 @@ def test_report(result: dict, classes: Sequence[str] | None, targets: Sequence[s
     else:
         of = "of " + ", ".join(targets) if targets else ""
         _figures(result, of, [["rows", f"{result['rows']}{_remarks(result)}", ""]])
+        headers, lines = target_lines(result)
+        if lines:
+            table(headers, lines, "by target")
     if "members" in result:
         _members_report(result["members"])
 

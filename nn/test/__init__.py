@@ -11,6 +11,7 @@ Imports: utils, nn_aux, core, settings, data, backends, nn, matrix. Imported by:
 
 from .reports import (
     binary_report,
+    check_threshold,
     figures_of,
     judged,
     multiclass_report,
@@ -22,6 +23,6 @@ from .reports import (
 )
 
 __all__ = [
-    "binary_report", "figures_of", "judged", "multiclass_report", "regression_report", "remarks", "scores_of",
-    "test", "without_remarks",
+    "binary_report", "check_threshold", "figures_of", "judged", "multiclass_report", "regression_report", "remarks",
+    "scores_of", "test", "without_remarks",
 ]  # fmt: skip

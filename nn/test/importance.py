@@ -24,6 +24,10 @@ CURVES, POINTS, WORDS, AVERAGED = 4, 16, 8, 500  # columns, points of numbers an
 RARE = 0.01  # of the values of a column, on either side, lie beyond the ends of its curve
 
 
+class UndefinedMetric(DataError):
+    """A metric means nothing for these rows, such as the area under the curve of one class."""
+
+
 @dataclass(frozen=True)
 class Importance:
     """Loss of a metric where the values of a column are exchanged between rows; the largest loss first.
@@ -151,7 +155,8 @@ class _Judge:
         weights = None if self.weights is None else self.weights[rows]
         found = metric(self.name, self.net.task, self.truth[rows], scores[rows], weights, threshold=self.net.threshold)
         if found is None:
-            raise DataError(f"{self.name} is undefined for these {len(rows)} rows; give more, or another --monitor")
+            told = f"{self.name} is undefined for these {len(rows)} rows"
+            raise UndefinedMetric(f"{told}; give more, or another --monitor")
         return found
 
 

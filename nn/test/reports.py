@@ -29,6 +29,7 @@ from ..core.metrics import (
 from ..data.dataset import name_of
 from ..data.frames import open_frame
 from ..data.loading import load_for
+from ..nn_aux import ACTIVATIONS
 from ..settings.values import check_is_number
 from ..utils import DataError, NnError, RowError, UsageError, listed, log
 
@@ -55,7 +56,8 @@ def test(net, ds, *, threshold: float | None = None, intervals: bool = False) ->
     net: `net.predict(ds.x)` gives scores (rows, outputs) from raw features; its task decides which figures:
       binary      rows threshold tp fp fn tn precision recall f1 accuracy mcc roc_auc pr_auc log_loss brier
       multiclass  rows accuracy macro confusion per_class mcc log_loss brier
-      regression  rows mse mae rmse r2; for a series (ds.now) persistence_rmse and skill too
+      regression  rows mse mae rmse r2; for a series (ds.now) persistence_rmse and skill too; of several targets
+                  per_target, a list of them
     ds: a Dataset, or a file or a data frame with the targets among its columns. Where its rows have weights, a row of
     weight 2 counts as two rows in everything but `rows`, and a further key `weighted` is true.
     threshold: score from which a row counts as class 1; None takes the network's own.
@@ -86,6 +88,8 @@ def figures_of(net, ds, scores: np.ndarray, *, threshold: float | None = None, i
     truth, scores, weights = judged(net, ds, scores)
     if net.task == "regression":
         report = regression_report(truth, scores, ds.targets, ds.persistence(), weights)
+        if truth.shape[1] > 1:
+            report["per_target"] = figures_by_target(truth, scores, ds.targets, ds.persistence(), weights)
     elif net.task == "multiclass":
         report = multiclass_report(truth, scores, net.classes or ds.classes, weights)
     else:
@@ -145,7 +149,7 @@ def multiclass_report(
     """Return all figures for several classes: truth (rows,) class indices, scores (rows, classes), weights (rows,).
 
     classes: their names; without one for each output they are named by number. `macro` is the plain mean over
-    all classes of the network, whether the data hold them or not.
+    the classes that are in the data or are predicted.
     """
     judged, weights = Judged("multiclass", truth, scores), checked_weights(weights, len(truth))
     outputs = scores.shape[1]
@@ -198,18 +202,45 @@ def regression_report(
     return {**_rows(len(truth), weights is not None), **figures, **dict.fromkeys(beyond)}
 
 
+@np.errstate(all="ignore")  # what leaves float64's range becomes None
+def figures_by_target(truth, predicted, targets: Sequence[str] | None = None, persistence=None, weights=None) -> list:
+    """Return the figures of each target, a dictionary with its name or number under `target`. Arguments as those of
+    regression_report."""
+    weights = checked_weights(weights, len(truth))
+    by_target = []
+    for number in range(truth.shape[1]):
+        column = slice(number, number + 1)
+        forecast = None if persistence is None else persistence[:, column]
+        judged = Judged("regression", truth[:, column], predicted[:, column], persistence=forecast)
+        figures: dict = {"target": targets[number] if targets else str(number)}
+        for name, value in judged.values(weights).items():
+            is_defined = value is not None and math.isfinite(value)
+            figures[name] = value if is_defined else None
+        by_target.append(figures)
+    return by_target
+
+
 # -------------------------------------------------------------------------------- checks
 
 
-def _checked_threshold(net, threshold: float | None) -> float:
+def check_threshold(net, threshold: float | None) -> None:
+    """Raise UsageError for a score that cannot decide about class 1; None: the network's own."""
     if threshold is None:
-        return net.threshold
+        return
     check_is_number(threshold)
     if not math.isfinite(threshold):
-        raise UsageError(f"threshold {threshold}: expected a finite number, such as 0.5")
+        raise UsageError(f"--threshold {threshold}: expected a finite number, such as 0.5")
     if net.task != "binary":
-        remarks.warning("threshold is not used: the task is %s, not binary", net.task)
-    return threshold
+        raise UsageError(f"--threshold {threshold:g}: is for two classes, the task is {net.task}; leave it out")
+    output = ACTIVATIONS[net.layers[-1].output_function]
+    if not output.low <= threshold <= output.high:
+        scores = f"the scores are from {output.low:g} to {output.high:g}"
+        raise UsageError(f"--threshold {threshold:g}: {scores}, so all rows would be of one class; give one of these")
+
+
+def _checked_threshold(net, threshold: float | None) -> float:
+    check_threshold(net, threshold)
+    return net.threshold if threshold is None else threshold
 
 
 def _truth(net, ds) -> np.ndarray:

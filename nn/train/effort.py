@@ -45,7 +45,7 @@ from .decision import check_decision, decide_by, judged, rules_in
 from .folds import out_of_fold
 from .learned import baseline_of, learned, targets_of, tell
 from .means import has_many_words, means_of
-from .options import LOSS, OF_VALIDATION, Monitor, Options, options_of
+from .options import LOSS, OF_VALIDATION, Monitor, Options, check_calibration, options_of
 from .rows import encode, row_bytes
 from .run import mean_losses
 from .search import choose
@@ -141,6 +141,7 @@ class Effort:
             self._of_network = {**of_network, "backend": "omp"}
         settings = settings if "threshold" in settings else {**settings, **rule_for(ds)}
         settings = {name: BY_NAME[name].check(value) for name, value in settings.items()}
+        check_calibration(settings)
         self.rules = rules_in(settings)  # of the network that is chosen
         self._fixed = {name: value for name, value in settings.items() if name not in self.rules}
         self._means = {"target_means": True} if has_many_words(ds) else {}
@@ -310,6 +311,7 @@ class Effort:
         return net, {
             **{name: value for name, value in figures.items() if name not in of_one},
             **history,
+            "epochs_run": epochs,
             **decided,
             "networks": len(members),
             "parameters": sum(member.parameter_count for member, *_ in members),

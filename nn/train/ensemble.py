@@ -224,7 +224,7 @@ class Ensemble:
 
     def _result(self) -> dict:
         run, weights = self._run, self._weights()
-        left = run.left()
+        left, losses = run.left(), run.losses(weights=self._chosen)
         first = next(iter(weights)).figures()
         batches = sum(member.epochs_done * member.batches for member in left)
         seconds = max(member.seconds for member in left)
@@ -232,7 +232,7 @@ class Ensemble:
             **{name: value for name, value in first.items() if name not in ("best_epoch", "refit")},
             "networks": len(weights),
             "parameters": sum(member.net.parameter_count for member in weights),
-            **run.losses(weights=self._chosen),
+            **losses,
             **learned([member.outcome() for member in weights], list(weights.values())),
             "members": [self._facts_of(member) for member in weights],
             **({"trials": self._trials()} if self._vary else {}),
@@ -241,6 +241,7 @@ class Ensemble:
             **({"ranks": run.ranks.size} if run.ranks.size > 1 else {}),
             **({"holdout": self._held_out} if self._folds else {}),
             "epochs": self.options.epochs,
+            "epochs_run": len(losses["loss"]),
             "threads": run.threads(),
         }
 

@@ -343,6 +343,7 @@ class Member:
             "columns": kinds_of_columns(net),
             "classes": net.classes,
             "epochs": self.options.epochs,
+            "epochs_run": len(self.chosen("losses")),
             **self.losses(),
             **learned([self.outcome()]),
             **chosen,

@@ -12,6 +12,7 @@ from ..ds import Dataset
 from ..nn import Network
 from ..nn_aux import METRICS, OF_FOLD, OPTIMIZERS, SCHEDULES
 from ..settings.flags import BY_NAME, DEFAULTS, REFERENCE, check_reference, checked_settings, settings_of
+from ..test import check_threshold
 from ..utils import UsageError
 
 _SETTINGS = settings_of("train")
@@ -96,9 +97,21 @@ def options_of(net: Network, ds: Dataset, settings: dict) -> Options:
         raise UsageError(f"--clip: is for regression, the task is {net.task}; leave it out")
     if options.target_means and ds.are_images:
         raise UsageError("--target_means: is for words, the data are images; leave it out")
+    if not isinstance(options.threshold, str):
+        check_threshold(net, settings.get("threshold"))
+    check_calibration(asdict(options))
     _check_augment(net, ds, options)
     _check_validation(net, options)
     return options
+
+
+def check_calibration(settings: Mapping) -> None:
+    """Raise UsageError for probabilities that are to be calibrated although weights of classes have moved them: a
+    temperature makes them more or less sure, and leaves their mean where the weights have put it."""
+    calibrate, weights = (settings.get(name, DEFAULTS[name]) for name in ("calibrate", "class_weight"))
+    if calibrate != DEFAULTS["calibrate"] and weights != DEFAULTS["class_weight"]:
+        told = "the probabilities are those of classes that are weighted, which no temperature puts right"
+        raise UsageError(f"--calibrate {calibrate} beside --class_weight {weights}: {told}; leave one of them out")
 
 
 def _check_augment(net: Network, ds: Dataset, options: Options) -> None:

@@ -23,7 +23,7 @@ from ..nn import Network
 from ..nn_aux import ACTIVATIONS, OF_FOLD
 from ..settings.flags import DEFAULTS
 from ..settings.values import BALANCED, NO_CLASS_WEIGHT, class_weight_numbers, number_embedding_value
-from ..utils import DataError, UsageError, listed, log
+from ..utils import DataError, LayersMismatch, UsageError, listed, log
 from .learned import baseline_of, targets_of
 from .means import WordMeans, means_of, with_means
 from .options import Options, without_validation
@@ -317,7 +317,16 @@ def check_fit(net: Network, ds: Dataset, only_rows: bool = False) -> None:
         check_trainable(ds)
     if ds.inputs != net.inputs:
         raise UsageError(f"--layers: the network has {net.inputs} inputs, {where} has {ds.inputs} per row")
-    if ds.task == "multiclass" and len(ds.classes) > net.outputs:
-        raise DataError(f"{where}: {len(ds.classes)} classes, but the network has {net.outputs} outputs")
+    if ds.classes is not None and ds.task == "multiclass":
+        _check_classes(where, len(ds.classes), net.outputs, only_rows)
     if ds.task == "regression" and ds.outputs != net.outputs:
         raise UsageError(f"--layers: {net.outputs} outputs, but {where} has {ds.outputs} targets")
+
+
+def _check_classes(where: str, classes: int, outputs: int, only_rows: bool) -> None:
+    """Raise LayersMismatch for more classes than outputs or, in a training, fewer: an output without a class would be
+    predicted all the same."""
+    has_spare_outputs = classes < outputs and not only_rows
+    if classes > outputs or has_spare_outputs:
+        expected = f"expected {outputs}, one per output of the network"
+        raise LayersMismatch(f"{where}: {classes} classes, {expected}; let --layers end in {classes}")

@@ -3,8 +3,11 @@
 import gzip
 import shutil
 
+import numpy as np
 import pytest
-from support.command_line import run, succeed, write_numbers, write_three_classes, write_two_classes
+from support.command_line import ONE, run, succeed, write_numbers, write_three_classes, write_two_classes
+
+import nn
 
 TABLES = {  # files that hold no table to train on, or not the one of a model
     "empty.csv": "", "blank.csv": "\n\n", "head.csv": "a,b,Class\n", "thin.csv": "7\n8\n9\n",
@@ -187,3 +190,71 @@ def test_a_file_that_is_not_what_it_should_be_is_named(folder, code, command, wo
 ])  # fmt: skip
 def test_a_data_set_that_cannot_be_trained_on(folder, data, words):
     fails(folder, 65, data.split()[0], *words, command=f"--train --model new.bin --dataset {data}")
+
+
+def test_outputs_that_no_class_belongs_to_are_refused(folder):
+    for name, labels in {"two": "01", "three": "uvw"}.items():
+        rows = "".join(f"{i % 7},{i % 5},{labels[i % len(labels)]}\n" for i in range(60))
+        (folder / f"{name}.csv").write_text("a,b,y\n" + rows)
+        count = len(labels)
+        told = f"column y: {count} classes, expected 16, one per output of the network; let --layers end in {count}"
+        refused = run("--train", "--dataset", f"{name}.csv", "--layers", "auto,16", "--model", "m.bin")
+        assert refused.code in (2, 65) and told in refused.err and not (folder / "m.bin").exists()
+        ds = nn.load(f"{name}.csv")
+        with pytest.raises(nn.NnError, match="let .*layers end in 3|a binary task has 1 output, not 16"):
+            nn.train(nn.Network.for_data(ds, "auto,16"), ds)
+        with pytest.raises(nn.NnError, match=f"{count} classes, expected 16"):
+            nn.fit(f"{name}.csv", layers="auto,16")
+    numbers = nn.load({"a": list(range(60)), "b": [i % 7 for i in range(60)], "y": [i % 3 for i in range(60)]})
+    with pytest.raises(nn.DataError, match="3 classes, expected 5, one per output of the network; let .* end in 3"):
+        nn.train(nn.Network("2,5", "multiclass"), numbers, epochs=1)
+    with pytest.raises(nn.DataError, match="3 classes, expected 5"):
+        nn.train_many(numbers, [{"layers": "2,5"}], epochs=1)
+    nn.train(nn.Network("2,3", "multiclass"), numbers, epochs=1)
+
+
+def test_an_estimator_with_more_outputs_than_a_fold_has_classes_is_refused():
+    x, y = np.random.default_rng(0).normal(size=(60, 2)), np.arange(60) % 4
+    with pytest.raises(ValueError, match="3 classes, expected 4, one per output of the network"):
+        nn.NetworkClassifier(layers="auto,8,4", epochs=1).fit(x[y < 3], y[y < 3])
+    assert nn.NetworkClassifier(layers="auto,8,4", epochs=1).fit(x, y).predict_proba(x).shape == (60, 4)
+
+
+@pytest.mark.parametrize("threshold", ["1.5", "-0.25"])
+def test_a_threshold_that_no_score_can_have_is_refused(two, threshold):
+    told = f"--threshold {threshold}: the scores are from 0 to 1"
+    refused = run(*ONE, "--dataset", "two.csv", "--model", "m.bin", "--epochs", 1, f"--threshold={threshold}")
+    assert refused.code == 2 and told in refused.err and refused.err.count("\n") <= 3
+    chosen = run("--train", "--dataset", "two.csv", "--model", "m.bin", "--effort", "quick", f"--threshold={threshold}")
+    assert chosen.code == 2 and told in chosen.err
+    succeed(*ONE, "--dataset", "two.csv", "--model", "m.bin", "--epochs", 1)
+    for mode in ("--test", "--predict"):
+        refused = run(mode, "--model", "m.bin", "--dataset", "two.csv", f"--threshold={threshold}")
+        assert refused.code == 2 and told in refused.err and refused.out == ""
+    with pytest.raises(nn.UsageError, match="scores are from 0 to 1"):
+        nn.Model.load("m.bin").test("two.csv", threshold=float(threshold))
+    exported = run("--export", "--model", "m.bin", "-o", "m.c", "--threshold", 0.3)
+    assert exported.code == 2 and "not for --export" in exported.err and "train with it" in exported.err
+
+
+def test_a_threshold_for_other_tasks_than_two_classes_is_refused(folder):
+    for name, labels in {"three": ["u", "v", "w"], "number": [0.5, 1.25, 3.75, 9.5]}.items():
+        rows = "".join(f"{i},{i * i % 11},{labels[i % len(labels)]}\n" for i in range(60))
+        (folder / f"{name}.csv").write_text("a,b,y\n" + rows)
+        told = "is for two classes, the task is "
+        refused = run(*ONE, "--dataset", f"{name}.csv", "--model", "m.bin", "--epochs", 1, "--threshold", 0.3)
+        assert refused.code == 2 and told in refused.err and not (folder / "m.bin").exists()
+        succeed(*ONE, "--dataset", f"{name}.csv", "--model", f"{name}.bin", "--epochs", 1)
+        for mode in ("--test", "--predict"):
+            refused = run(mode, "--model", f"{name}.bin", "--dataset", f"{name}.csv", "--threshold", 0.5)
+            assert refused.code == 2 and told in refused.err and refused.out == ""
+        with pytest.raises(nn.UsageError, match=told):
+            nn.test(nn.Network.load(f"{name}.bin"), f"{name}.csv", threshold=0.4)
+
+
+@pytest.mark.parametrize("more", [["--networks", 1, "--validation", 0.2], ["--folds", 3], ["--effort", "quick"]])
+def test_calibration_beside_weights_of_classes_is_refused(two, more):
+    asked = ["--calibrate", "temperature", "--class_weight", "balanced"]
+    refused = run("--train", "--dataset", "two.csv", "--model", "m.bin", *more, *asked)
+    assert refused.code == 2 and "--calibrate temperature beside --class_weight balanced" in refused.err
+    assert "leave one of them out" in refused.err and "candidate" not in refused.err

@@ -29,7 +29,7 @@ def test_multiclass_figures_are_those_of_scikit_learn(rows, classes, levels):
     assert report["confusion"] == metrics.confusion_matrix(truth, predicted, labels=labels).tolist()
     assert report["accuracy"] == close(metrics.accuracy_score(truth, predicted))
     score = metrics.precision_recall_fscore_support
-    macro = score(truth, predicted, labels=labels, average="macro", zero_division=0)[:3]
+    macro = score(truth, predicted, average="macro", zero_division=0)[:3]  # of those present
     assert [report["macro"][rate] for rate in ("precision", "recall", "f1")] == close(macro)
     per_class = score(truth, predicted, labels=labels, zero_division=0)
     for rate, expected in zip(("precision", "recall", "f1", "support"), per_class, strict=True):
@@ -52,7 +52,7 @@ def test_a_multiclass_report_worked_by_hand(warnings_of):
         {"class": "b", "precision": close(2 / 3), "recall": 1.0, "f1": close(4 / 5), "support": 2},
         {"class": "c", "precision": 0.0, "recall": 0.0, "f1": 0.0, "support": 0},
     ]
-    assert report["macro"] == {"precision": close(5 / 9), "recall": close(1 / 2), "f1": close((2 / 3 + 4 / 5) / 3)}
+    assert report["macro"] == {"precision": close(5 / 6), "recall": close(3 / 4), "f1": close((2 / 3 + 4 / 5) / 2)}
     assert warnings_of() == [
         "set to 0 (denominator 0): precision of c (never predicted); recall of c (not in the data); f1 of c (neither)"
     ]
@@ -227,3 +227,39 @@ def test_a_metric_that_does_not_fit_is_refused_with_those_that_do():
     ):
         with pytest.raises(UsageError, match=f"^--monitor {name}: {message}"):
             metric(name, task, np.zeros(2), np.zeros(2))
+
+
+def test_macro_figures_leave_out_a_class_that_is_neither_there_nor_predicted():
+    truth = np.array([0, 0, 1, 1, 1, 0])
+    scores = np.array([[0.9, 0.1, 0], [0.6, 0.4, 0], [0.2, 0.8, 0], [0.3, 0.7, 0], [0.8, 0.2, 0], [0.4, 0.6, 0]])
+    report = multiclass_report(truth, scores, ["a", "b", "never"])
+    usual = metrics.precision_recall_fscore_support(truth, scores.argmax(axis=1), average="macro", zero_division=0)[:3]
+    assert [report["macro"][rate] for rate in ("precision", "recall", "f1")] == close(usual)
+    assert [row["f1"] for row in report["per_class"]] == close([2 / 3, 2 / 3, 0])
+    predicted = scores.copy()
+    predicted[0] = 0, 0, 1
+    assert multiclass_report(truth, predicted)["macro"]["recall"] == close((1 / 3 + 2 / 3 + 0) / 3), "it is predicted"
+    weights = np.array([1, 1, 1, 1, 1, 0])
+    third = np.where(np.arange(6)[:, None] == 5, [0.0, 0.0, 1.0], scores)
+    assert multiclass_report(truth, third, weights=weights)["macro"]["f1"] == close((4 / 5 + 4 / 5) / 2), "of weight 0"
+
+
+def report_of_targets(truth, predicted, targets=None) -> dict:
+    return evaluate(network("regression", predicted), dataset("regression", truth, targets=targets))
+
+
+def test_figures_of_several_targets_are_told_by_target_too():
+    rng = np.random.default_rng(3)
+    truth = rng.normal(size=(200, 2)) * [1, 10]
+    predicted = truth + rng.normal(size=(200, 2)) * [0.1, 9.5]
+    report = report_of_targets(truth, predicted, ["good", "bad"])
+    assert [row["target"] for row in report["per_target"]] == ["good", "bad"]
+    for number, row in enumerate(report["per_target"]):
+        alone = regression_report(truth[:, number : number + 1], predicted[:, number : number + 1])
+        assert [row[name] for name in ("mse", "mae", "rmse", "r2")] == close([*alone.values()][1:])
+    assert report["r2"] == close(np.mean([row["r2"] for row in report["per_target"]]))
+    truth[:, 1] = 7
+    constant = report_of_targets(truth, predicted)
+    assert constant["r2"] is None and constant["per_target"][1]["r2"] is None and constant["per_target"][0]["r2"] > 0.9
+    assert [row["target"] for row in constant["per_target"]] == ["0", "1"]
+    assert "per_target" not in report_of_targets(truth[:, :1], predicted[:, :1])

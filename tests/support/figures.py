@@ -23,7 +23,7 @@ def close(value):
 
 def network(task, scores, **facts):
     """What `test` needs of a network: its task and its scores, whatever the rows hold."""
-    defaults = {"threshold": 0.5, "classes": None}
+    defaults = {"threshold": 0.5, "classes": None, "layers": [SimpleNamespace(output_function="linear")]}
     return SimpleNamespace(task=task, predict=lambda x: np.asarray(scores), **{**defaults, **facts})
 
 

@@ -66,9 +66,9 @@ def test_what_cannot_be_judged_is_one_clear_line(net, ds, error, words):
     assert type(caught.value) is error and words in str(caught.value) and "\n" not in str(caught.value)
 
 
-def test_a_threshold_is_finite_and_for_several_classes_said_to_be_unused(warnings_of):
+def test_a_threshold_is_finite_and_for_two_classes():
     for threshold in (np.nan, np.inf):
         with pytest.raises(UsageError, match="threshold"):
             evaluate(network("binary", column([0.5])), dataset("binary", [1]), threshold=threshold)
-    evaluate(network("multiclass", np.eye(2)), dataset("multiclass", [0, 1]), threshold=0.3)
-    assert warnings_of() == ["threshold is not used: the task is multiclass, not binary"]
+    with pytest.raises(UsageError, match="threshold 0.3: is for two classes, the task is multiclass; leave it out"):
+        evaluate(network("multiclass", np.eye(2)), dataset("multiclass", [0, 1]), threshold=0.3)

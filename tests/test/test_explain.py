@@ -237,3 +237,17 @@ def test_long_names_are_shortened_in_a_terminal(folder):
     succeed("--train", "--dataset", "t.csv", "--model", "m.bin", "--layers", "auto,4,1", "--epochs", 1, "-q")
     out = succeed("--explain", "--model", "m.bin").out
     assert "correlation" in out and max(map(len, out.splitlines())) < 400
+
+
+def test_contributions_to_rows_of_one_class_are_written_without_importance(folder):
+    rows = table()
+    write(rows)
+    succeed("--train", "--dataset", "t.csv", "--model", "m.bin", "--layers", "auto,6,1", "--epochs", 2)
+    label = rows[0]["y"]
+    write([row for row in rows if row["y"] == label][:10], "ten.csv")
+    written = succeed("explain", "m.bin", "ten.csv", "-o", "why.csv", "--json")
+    assert "importance" not in written.json and written.json["contributions"] == "why.csv"
+    assert "no importance of columns: roc_auc is undefined for these 10 rows" in written.err
+    assert len((folder / "why.csv").read_text().splitlines()) == 11
+    alone = run("explain", "m.bin", "ten.csv")
+    assert alone.code == 65 and "roc_auc is undefined" in alone.err

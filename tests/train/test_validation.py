@@ -244,3 +244,20 @@ def test_a_weight_or_time_of_a_file_that_cannot_be_is_named_by_its_line(flag, va
 def test_bad_weights_and_times_are_told(more, words):
     with pytest.raises(DataError, match=words):
         trained(data(**more))
+
+
+@pytest.mark.parametrize("flags", [{}, {"networks": 2}, {"folds": 3, "validation": "fold"}])
+def test_the_epochs_that_were_run_are_told_beside_those_that_were_asked_for(flags):
+    ds = data("binary")
+    _, found = trained(ds, epochs=200, learning_rate=0.5, **{"validation": 0.3, "patience": 2, **flags})
+    assert found["epochs"] == 200 and found["epochs_run"] == len(found["loss"]) < 200
+    _, whole = trained(ds, epochs=3, **flags)
+    assert whole["epochs"] == whole["epochs_run"] == 3
+
+
+def test_the_line_of_a_training_that_patience_ended_has_both_counts(two):
+    asked = ["--epochs", 400, "--validation", 0.3, "--patience", 2, "--learning_rate", 0.3]
+    found = succeed(*ONE, "--dataset", "two.csv", "--model", "m.bin", *asked)
+    run_epochs = len(nn.Network.load("m.bin").history["loss"])
+    assert run_epochs < 400 and f", {run_epochs} of 400 epochs in " in found.out
+    assert ", 3 epochs in " in succeed(*ONE, "--dataset", "two.csv", "--model", "m.bin", "--epochs", 3).out

@@ -1,6 +1,7 @@
 """--vary, train_many: networks with settings of their own, trained together, are those trained alone with these."""
 
 from functools import partial
+from importlib import import_module
 
 import numpy as np
 import pytest
@@ -209,3 +210,18 @@ def test_the_table_shows_the_best_first_and_verbose_all(folder):
     told = succeed(*call).out
     best = told[told.index("24 networks tried, the best 8\n") :].splitlines()[2:10]
     assert [line.split() for line in best] == shown[:8]
+
+
+@pytest.mark.parametrize("asked", [{}, {"validation": 0.3}, {"validation": 0.3, "refit": True}])
+def test_groups_stay_on_one_side_of_the_split_that_chooses(monkeypatch, asked):
+    module, splits = import_module("nn.train.rows"), []
+    usual = module.split_rows
+    monkeypatch.setattr(module, "split_rows", lambda *given: splits.append(usual(*given)) or splits[-1])
+    ds = data("binary")
+    ds.groups = np.random.default_rng(4).integers(0, 30, ds.rows)
+    vary = "learning_rate=1e-3..1e-1,number_embedding=linear|pieces5"
+    nn.train(network("binary"), ds, networks=3, vary=vary, **asked)
+    assert any(len(split.validation) for split in splits)
+    for split in splits:
+        groups = [set(ds.groups[rows]) for rows in split]
+        assert not (groups[0] & groups[1] or groups[0] & groups[2] or groups[1] & groups[2])
