@@ -41,6 +41,7 @@ struct csv_gaps {
     const int *ends;  /* (count) where each of them ends */
     int count;
     const uint64_t *lengths; /* (256) of the words that begin with a byte, a bit each; 63 and more share one */
+    const unsigned char *may_be_number; /* (256) whether one that begins with a byte reads as a number */
     int empty;               /* an empty field is a gap too */
     const double *numbers;   /* (number_count) words that are numbers, which are gaps however they are written */
     int number_count;

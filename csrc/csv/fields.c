@@ -146,7 +146,7 @@ INLINE const char *number_field(const struct csv *csv, double *value, const char
     const int quoted = *p == '"';
     if (quoted)
         p = skip_blanks(csv, p + 1);
-    if (csv->gaps->lengths[(unsigned char)*p])
+    if (csv->gaps->may_be_number[(unsigned char)*p])
         return NULL;
     p = parse_number(value, p, end, csv->point);
     if (!p)

@@ -19,7 +19,17 @@ from ..utils import cut_line
 TRUTHS = {  # yes/no words, in any case, and what they mean
     "true": True, "yes": True, "y": True, "t": True, "false": False, "no": False, "n": False, "f": False,
 }  # fmt: skip
-GAPS = frozenset({"", "?", "NA", "N/A", "NaN", "nan", "null", "NULL", "None"})  # words for a gap
+FORMER_GAPS = frozenset({"", "?", "NA", "N/A", "NaN", "nan", "null", "NULL", "None"})  # of models that name none
+_SPREADSHEET_ERRORS = (
+    "#N/A", "#N/A N/A", "#NA", "#DIV/0!", "#VALUE!", "#REF!", "#NAME?", "#NUM!", "#NULL!", "#SPILL!", "#CALC!",
+    "#FIELD!", "#BLOCKED!", "#CONNECT!", "#BUSY!", "#UNKNOWN!", "#ERROR!", "#GETTING_DATA",
+)  # fmt: skip
+_NO_NUMBERS = (  # as pandas, and the printf of C, write them
+    "NAN", "-nan", "-NaN", "-NAN", "+nan", "+NaN", "nan(ind)", "-nan(ind)", "nan(snan)", "1.#IND", "-1.#IND", "1.#QNAN",
+    "-1.#QNAN", "1.#SNAN",
+)  # fmt: skip
+_NULLS = "n/a", "N/a", "<NA>", "<na>", "Null", "NaT"
+GAPS = FORMER_GAPS.union(_SPREADSHEET_ERRORS, map(str.lower, _SPREADSHEET_ERRORS), _NO_NUMBERS, _NULLS)  # for a gap
 MOSTLY = 0.95  # share of a column's known fields that are numbers, or dates, for the column to be one of them
 MAX_WORDS = (1 << 24) - 1  # different texts in one column
 OTHERS = "..."  # odd words of a column beyond those that are kept apart

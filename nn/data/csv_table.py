@@ -17,7 +17,7 @@ import numpy as np
 
 from ..core import extension
 from ..utils import DataError, default_threads
-from .column import GAPS, MAX_WORDS, OTHERS, Column, Odd, Span, Table, Wanted, is_coarse, number_in, settled, shortened
+from .column import MAX_WORDS, OTHERS, Column, Odd, Span, Table, Wanted, is_coarse, number_in, settled, shortened
 from .csv_head import BYTE_ORDER_MARK, LONGEST_LINE, Head, decoded, open_quote, read_head, too_long
 from .dataset import UNSAID, Schema
 from .records import new_rows
@@ -163,11 +163,20 @@ def _gaps(missing: frozenset[str], memory: dict):
     lengths = np.zeros(256, np.uint64)
     for word in words:
         lengths[word[0]] |= np.uint64(1 << min(len(word), 63))
+    may_be_number = np.zeros(256, np.uint8)
+    may_be_number[[word[0] for word in words if _is_number(word)]] = 1
     gaps, ends = ffi.new("struct csv_gaps *"), np.cumsum([len(word) for word in words], dtype=np.intc)
-    numbers = np.array([number for number in map(number_in, missing - GAPS) if number is not None])
+    numbers = np.array([number for number in map(number_in, missing) if number is not None])
     gaps.count, gaps.empty, gaps.number_count = len(words), "" in missing, len(numbers)
     _point(gaps, memory, text=b"".join(words), ends=ends, lengths=lengths, numbers=numbers)
+    _point(gaps, memory, may_be_number=may_be_number)
     return gaps
+
+
+def _is_number(word: bytes) -> bool:
+    """Return whether a word for a gap reads as a number, with a point or a comma before decimals."""
+    text = word.decode("ascii", "replace")
+    return number_in(text) is not None or number_in(text, ",") is not None
 
 
 def _with_room(rows: np.ndarray, count: int, order: str = "C") -> np.ndarray:

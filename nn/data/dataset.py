@@ -14,8 +14,8 @@ from itertools import chain
 import numpy as np
 
 from ..utils import DataError, UsageError, default_threads
-from .column import Column
-from .kinds import Kind
+from .column import GAPS, Column
+from .kinds import Kind, split_names
 from .records import in_file, share_of, some_rows, within
 from .source import Files
 
@@ -68,7 +68,7 @@ class Schema:
     of a model whose targets have names. plain: all features are numbers without gaps, and inputs.
     of_model: the columns are those of a model. encoding: what its columns become, None: they are plain numbers;
     left_out: columns of its file that were no inputs, by their indices. fills_gaps: the model has medians of plain
-    numbers, which stand for gaps.
+    numbers, which stand for gaps. gaps: the words for a gap, beside those of choices.
     """
 
     task: str = "auto"
@@ -86,6 +86,7 @@ class Schema:
     left_out: tuple[int, ...] = ()
     asked: str | int | None = None
     fills_gaps: bool = False
+    gaps: frozenset[str] = GAPS
 
     def __post_init__(self):
         if self.task not in TASKS:
@@ -98,6 +99,11 @@ class Schema:
     @property
     def width(self) -> int | None:
         return math.prod(self.pixels) if self.pixels else self.inputs
+
+    @property
+    def missing(self) -> frozenset[str]:
+        """Return all words for a gap."""
+        return self.gaps.union(split_names(self.choices.missing))
 
     @property
     def is_numeric(self) -> bool:

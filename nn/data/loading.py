@@ -18,13 +18,13 @@ import numpy as np
 from ..utils import DataError, InputNotFound, LayersMismatch, UsageError, log, names_apart
 from . import records
 from .arrays import Arrays, images_of
-from .column import GAPS, Column, Table, Wanted, decimal_text, odd_words, settled
+from .column import Column, Table, Wanted, decimal_text, odd_words, settled
 from .dataset import Dataset, Places, Schema, TableRows, columns_digest, name_of
 from .encoding import ColumnEncoder
 from .fields import odd_remarks, remarks_on, role_values, without_unlabelled
 from .formats import FORMATS, recognise
 from .frames import open_frame
-from .kinds import NUMBER, Kind, decide, kind_of, split_names
+from .kinds import NUMBER, Kind, decide, kind_of
 from .lookup import column_mismatch, columns_asked_for, find_places
 from .source import TableSource, absolute, are_there
 from .splits import split_rows
@@ -88,9 +88,7 @@ def _wanted(places: Places, schema: Schema) -> Wanted:
     reads |= dict.fromkeys(places.ids, "text")
     reads |= {place: {"weight": "number", "group": "text", "time": None}[role] for role, place in places.roles.items()}
     exact = {*places.targets, *(place for role, place in places.roles.items() if role != "group")}
-    missing = frozenset() if schema.plain or (is_numeric and not schema.of_model) else GAPS
-    if missing and schema.choices.missing:
-        missing |= set(split_names(schema.choices.missing))
+    missing = frozenset() if schema.plain or (is_numeric and not schema.of_model) else schema.missing
     return Wanted(reads, frozenset(exact), frozenset(places.ids), frozenset(places.targets), missing, schema.dtype)
 
 

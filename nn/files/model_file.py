@@ -218,8 +218,9 @@ _MAY_BE_MISSING = {
     ),
     "temperature": (_MEMBER["weight"], "a number above 0"),
     "medians": (_ARE_NUMBERS, "a list of numbers"),
+    "gap_words": (_ARE_TEXTS, "a list of words"),
 }
-_OF_DATA = ("columns", "targets", "classes", "encoding")  # facts with texts of a table
+_OF_DATA = ("columns", "targets", "classes", "encoding", "gap_words")  # facts with texts of a table
 
 
 def _check_metadata(path, metadata: dict) -> None:

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
+from ..data.column import FORMER_GAPS
 from ..data.encoding import Encoding
 from ..data.scaling import Scaling
 from ..files import model_file, text_model
@@ -15,9 +16,11 @@ from . import parameters
 
 FACTS = (  # what a model knows beside its parameters and settings
     "columns", "targets", "classes", "threshold", "holdout", "dataset", "history", "config", "temperature",
-    "scaling", "target_scaling", "medians",
+    "scaling", "target_scaling", "medians", "gap_words",
 )  # fmt: skip
-USUAL = {"temperature": 1.0, "medians": None}  # facts that a file leaves out where they are these
+USUAL = {  # facts that a file leaves out where they are these
+    "temperature": 1.0, "medians": None, "gap_words": sorted(FORMER_GAPS),
+}  # fmt: skip
 
 
 # ---- writing

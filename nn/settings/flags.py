@@ -215,7 +215,7 @@ _GROUPS = {
         Flag("weight", "Column with the weight of each row: 2 counts as the row twice.", TEXT, "COL", **_OF_TABLE),
         Flag("group", "Column of groups, which no split divides.", TEXT, "COL", **_OF_TABLE),
         Flag("time", "Column of times: the last rows are held out.", TEXT, "COL", **_OF_TABLE),
-        Flag("missing", "More words for missing values, beside an empty field, ?, NA, nan, null and None.", TEXT,
+        Flag("missing", "More words for missing values, beside an empty field, ?, NA, nan, null, None and #N/A.", TEXT,
              "WORDS", **_OF_TABLE),
         Flag("strict", "Refuse odd words among numbers and dates, otherwise missing values; of models of plain numbers "
              "gaps too.", modes=USE | {"explain", "compare"}, **_OF_TABLE),

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timezone
 
 import numpy as np
 
@@ -97,6 +97,7 @@ def _clear_sky(elapsed: np.ndarray) -> np.ndarray:
 
 def read_series(path: str, stations_path: str | None = None) -> Series:
     """Return a series from CSV (gzip or not): the time first, ISO 8601 or seconds, then a column for each station.
+    A time without a zone is universal time.
 
     stations_path: CSV of the coordinates, columns station, lat and lon (degrees) or x and y (metres); a
     station belongs to the column of its name, or to the one that ends in its number. Rows with an empty or
@@ -135,7 +136,10 @@ def _seconds(text: str) -> float:
     try:
         return float(text)
     except ValueError:
-        return datetime.fromisoformat(text.strip().replace("Z", "+00:00")).timestamp()
+        moment = datetime.fromisoformat(text.strip().replace("Z", "+00:00"))
+    if moment.tzinfo is None:  # as in tables
+        moment = moment.replace(tzinfo=timezone.utc)
+    return moment.timestamp()
 
 
 def _places(path: str, stations: list[str]) -> np.ndarray:

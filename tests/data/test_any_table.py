@@ -14,6 +14,7 @@ from support.table_formats import everything, pd, written
 from support.tables import trained_on
 
 import nn
+from nn.data.column import FORMER_GAPS
 from nn.data.dataset import TableRows
 from nn.data.loading import load_for
 
@@ -233,6 +234,58 @@ def test_rows_that_are_no_table_are_refused(trained, rows):
     told = f"rows of type {type(rows).__name__}, " if rows is RECORDS else ""
     with pytest.raises(nn.DataError, match=told + r"expected an array \(rows, columns\) or a data frame"):
         nn.Model.load("m.bin").network.predict(rows)
+
+
+SAID = ["#N/A", "#DIV/0!", "n/a", "<NA>", "-nan", "-NaN", "#VALUE!", "#REF!", "#NAME?", "#NUM!", "#NULL!", "1.#IND",
+        "-1.#QNAN", "NaT", "#n/a"]  # fmt: skip
+
+
+def with_gaps(words: list) -> dict[str, list]:
+    """A table of numbers, dates, words and a target, all negative numbers among them, with these words for gaps."""
+    rows, rng = 20 * len(words), np.random.default_rng(5)
+    columns = {
+        "size": (rng.integers(-900, 900, rows) / 4).tolist(),
+        "day": [f"2019-03-{1 + k % 28:02}" for k in range(rows)],
+        "land": [("de", "fr", "-na", "#3")[k % 4] for k in range(rows)],
+    }
+    columns["goal"] = [2.5 * size + k % 4 for k, size in enumerate(columns["size"])]
+    for at, word in enumerate(words):
+        columns["size"][20 * at + 3] = columns["day"][20 * at + 5] = columns["land"][20 * at + 9] = word
+    return columns
+
+
+def test_words_for_missing_values_as_spreadsheets_and_pandas_write_them_are_gaps_in_every_format(folder):
+    texts = pd.DataFrame(with_gaps(SAID)).astype({"size": str})
+    expected = nn.load(pd.DataFrame(with_gaps([None] * len(SAID))))
+    assert [kind.kind for kind in expected.kinds] == ["number", "date", "category"] and not expected.remarks
+    written(texts, folder)
+    files = [str(file) for file in sorted(folder.glob("a.*"))]
+    assert len(files) == 6
+    for source in (*files, texts, texts.to_dict("list"), texts.to_dict("records")):
+        found = nn.load(source)
+        assert (found.digest, found.remarks, found.unlabelled) == (expected.digest, [], 0), type(source)
+    net = trained_on(expected)
+    clean = net.predict(pd.DataFrame(with_gaps([None] * len(SAID))))
+    np.testing.assert_array_equal(net.predict(texts), clean)
+    np.testing.assert_array_equal(net.predict(texts.to_dict("records")), clean)
+
+
+def test_a_model_that_names_no_words_for_gaps_knows_those_of_its_time(folder):
+    words = [*("n/a", "NA", "x", "y") * 60]
+    ds = nn.load({"word": words, "other": [str(k % 7) for k in range(240)], "goal": [k % 4 * 1.5 for k in range(240)]})
+    net = trained_on(ds)
+    assert "n/a" not in net.encoding.encoders[0].values and "#DIV/0!" in net.gap_words
+    nn.Model(net).save("new.bin")
+    assert nn.Model.load("new.bin").network.gap_words == net.gap_words
+    net.gap_words = sorted(FORMER_GAPS)
+    nn.Model(net).save("old.bin")
+    assert "gap_words" not in json.loads(succeed("--info", "--model", "old.bin", "--json").out)
+    old = nn.Model.load("old.bin").network
+    rows = load_for(old, {"word": ["n/a", "NA", "x"], "other": ["1"] * 3}, labelled=False)
+    assert rows.x.columns[0].texts() == ["n/a", "", "x"]
+    assert load_for(nn.Model.load("new.bin").network, {"word": ["n/a"], "other": ["1"]}, labelled=False).x.columns[
+        0
+    ].texts() == [""]
 
 
 YES = np.array([True, False, False, True] * 5)

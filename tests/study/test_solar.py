@@ -4,6 +4,7 @@ import math
 import runpy
 import subprocess
 import sys
+import time
 
 import numpy as np
 import pytest
@@ -105,6 +106,24 @@ def test_rows_with_gaps_are_left_out_and_counted(tmp_path, caplog):
     series = solar.read_series(str(tmp_path / "s.csv"))
     assert series.values.tolist() == [[1, 2], [5, 6]] and np.diff(series.times).tolist() == [2]
     assert "1 of 3 rows" in caplog.text
+
+
+@pytest.fixture
+def in_berlin(monkeypatch):
+    """A machine whose clocks go forward in spring."""
+    monkeypatch.setenv("TZ", "Europe/Berlin")
+    time.tzset()
+    yield
+    monkeypatch.undo()
+    time.tzset()
+
+
+def test_times_without_a_zone_are_universal_wherever_the_machine_is(folder, in_berlin):
+    told = ["2019-03-31T00:30:00", "2019-03-31T02:30:00", "2019-03-31 03:30:00Z", "2019-03-31T06:30:00+02:00"]
+    (folder / "s.csv").write_text("\n".join(["time,a", *(f"{text},{row}" for row, text in enumerate(told))]) + "\n")
+    seconds = [1553992200.0, 1553999400.0, 1554003000.0, 1554006600.0]
+    assert solar.read_series("s.csv").times.tolist() == seconds
+    assert nn.load("s.csv").x.columns[0].values.tolist() == seconds
 
 
 def test_bad_series_and_stations_without_coordinates_are_told_of(tmp_path):

@@ -8,9 +8,7 @@ from pathlib import Path
 
 import numpy as np
 
-from ...data.column import GAPS
 from ...data.encoding import PARTS
-from ...data.kinds import split_names
 from ...layers import Layer, input_shape
 from ...nn_aux import ACTIVATIONS
 from ...utils import UsageError, atomic_file, counted
@@ -140,7 +138,7 @@ class _File:
         constants.line(f"enum {{ NETWORKS = {len(net.members)} }};")
         constants.line(f"static const double TEMPERATURE = {float(net.temperature)!r};  /* of the mean */")
         constants.array("medians", np.array(net.medians or [0.0]), "double", remark="of training, that stand for NaN")
-        missing = {*GAPS, *split_names(net.schema.choices.missing)} if self.has["WORDS"] else {""}
+        missing = net.schema.missing if self.has["WORDS"] else {""}
         constants.words("gaps", [form for word in sorted(missing) for form in c_inputs.in_bytes(word)])
         c_inputs.add_vocabularies(constants, self.vocabularies, [comment(label) for label in self.labels])
         inputs = c_inputs.Inputs(constants, self.vocabularies)

@@ -9,7 +9,6 @@ from collections.abc import Callable
 
 import numpy as np
 
-from ...data.kinds import split_names
 from ...layers import Layer, input_shape
 from ...utils import UsageError, atomic_file
 from .columns import class_names, column_names, shares, units
@@ -81,7 +80,7 @@ class _Inputs:
 
     def __init__(self, graph: Graph, net):
         self._graph, self._read = graph, {}
-        self._missing = split_names(net.schema.choices.missing)
+        self._missing = sorted(net.schema.missing)
         if net.encoding is None:
             shape = input_shape(net.layers)
             self._shape = shape if isinstance(shape, tuple) else (shape,)

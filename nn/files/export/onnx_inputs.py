@@ -11,7 +11,7 @@ from functools import partialmethod
 
 import numpy as np
 
-from ...data.column import GAPS, Column
+from ...data.column import Column
 from ...data.encoding import (
     DAY,
     PARTS,
@@ -134,7 +134,7 @@ class TableInputs:
     """
 
     def __init__(self, graph: Graph, columns: list[str], reads: list[str], missing: Sequence[str]):
-        self._graph, self._columns, self._missing = graph, columns, [*GAPS, *missing]
+        self._graph, self._columns, self._missing = graph, columns, missing
         self._numbers = [column for column, kind in zip(columns, reads, strict=True) if kind == "number"]
 
     def read_by(self, encoding: Encoding) -> list[str]:
