@@ -53,6 +53,8 @@ def write_table(output: str | None, table: Table) -> None:
     """Write a table in the format of its file's suffix to a file, which is replaced whole, or to a device or pipe; as
     CSV to stdout for - or None."""
     if output in (None, "-"):
+        if isinstance(sys.stdout, io.TextIOWrapper):  # a file of predictions is the same wherever it is written
+            sys.stdout.reconfigure(encoding="utf-8", errors="backslashreplace")
         _write_lines(sys.stdout, csv_lines(table, sys.stdout.isatty()))
         return
     kind, is_packed = table_format(output)

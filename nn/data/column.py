@@ -167,6 +167,34 @@ def is_coarse(low, high) -> bool:
 
 # ---------------------------------------------------------------- what a text is
 
+BYTE_ORDER_MARK = b"\xef\xbb\xbf"
+WINDOWS, LATIN = "windows-1252", "latin-1"  # what text of a file is where it is no UTF-8; LATIN for earlier models
+CODE_PAGES = WINDOWS, LATIN
+_WINDOWS_AT = {byte: bytes([byte]).decode("cp1252", "ignore") or chr(byte) for byte in range(0x80, 0xA0)}
+_BYTE_OF_WINDOWS = {ord(character): byte for byte, character in _WINDOWS_AT.items()}
+
+
+def decoded(text: bytes, code_page: str = WINDOWS) -> str:
+    """Return the text of bytes: UTF-8 or, where they are no UTF-8, of the code page.
+
+    The five bytes that Windows-1252 leaves open are the control characters of Latin-1, as browsers have it.
+    """
+    try:
+        return text.decode()
+    except UnicodeDecodeError:
+        characters = text.decode("latin-1")
+    return characters.translate(_WINDOWS_AT) if code_page == WINDOWS else characters
+
+
+def encodings_of(text: str, code_page: str = WINDOWS) -> list[bytes]:
+    """Return the bytes for which `decoded` gives a text."""
+    found = [text.encode(errors="surrogatepass")]
+    characters = text.translate(_BYTE_OF_WINDOWS) if code_page == WINDOWS else text
+    other = characters.encode("latin-1", "ignore")
+    if other not in found and decoded(other, code_page) == text:
+        found.append(other)
+    return found
+
 
 def unicode_text(text: str) -> str:
     """Return a text as any file can hold it: half of a surrogate pair is written out, as \\udcff."""

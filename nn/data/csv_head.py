@@ -15,13 +15,12 @@ import numpy as np
 
 from ..core import extension
 from ..utils import DataError, UsageError
-from .column import GAPS, TRUTHS, date_in
+from .column import BYTE_ORDER_MARK, GAPS, TRUTHS, WINDOWS, date_in, decoded
 from .dataset import UNSAID, Schema
 from .source import Source
 
 ffi, lib = extension("seq")
 
-BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 LONGEST_LINE = 1 << 24  # bytes
 _SEPARATOR_LINE = re.compile(rb'"?sep=(.)"?\r?\n')  # which spreadsheets write above a table, and read
 _HEAD_BYTES = 1 << 19  # read at first: some hundred rows
@@ -56,6 +55,7 @@ class Head:
     row_bytes: float = 1.0  # of a row, as the first ones are
     last_filled: int = -1  # the last column that has a name or a value in the first rows
     is_gzip: bool = False
+    code_page: str = WINDOWS  # of text that is no UTF-8
 
     def rows_in(self, size: int) -> int:
         """Return about how many rows these bytes of the file are, rather more; memory without rows is never touched."""
@@ -88,7 +88,8 @@ def read_head(path: str, schema: Schema = UNSAID, first: Head | None = None) -> 
     if not text.strip():
         found = f"its first {len(text)} bytes are blank lines" if len(text) > LONGEST_LINE else "the file is empty"
         raise DataError(f"{path}: {found}, expected rows of numbers separated by commas")
-    rows = FirstRows(text, separator_of(text) if separator is None else _given_separator(path, text, separator))
+    separator = separator_of(text) if separator is None else _given_separator(path, text, separator)
+    rows = FirstRows(text, separator, code_page=schema.code_page)
     if rows.counts[0] > MOST_COLUMNS:
         raise DataError(
             f"{path}, row {rows.lines[0]}: {rows.counts[0]} columns, expected at most {MOST_COLUMNS}; write it with a "
@@ -120,6 +121,7 @@ def read_head(path: str, schema: Schema = UNSAID, first: Head | None = None) -> 
         len(text) / max(1, text.count(b"\n")),
         max(filled, default=width - 1),
         is_gzip,
+        schema.code_page,
     )
 
 
@@ -175,14 +177,6 @@ class Cell(NamedTuple):
     kind: str
 
 
-def decoded(text: bytes) -> str:
-    """Decode text of a CSV file: as UTF-8 or, where it is not UTF-8, as Latin-1, which knows every byte."""
-    try:
-        return text.decode()
-    except UnicodeDecodeError:
-        return text.decode("latin-1")
-
-
 # -- rows ----------------------------------------------------------------------------------------------------
 
 
@@ -193,14 +187,14 @@ class FirstRows:
     the last one. rows: the fields of each.
     """
 
-    def __init__(self, text: bytes, separator: str, most: int = _HEAD_ROWS):
+    def __init__(self, text: bytes, separator: str, most: int = _HEAD_ROWS, code_page: str = WINDOWS):
         places = np.empty(2 * MOST_COLUMNS + _HEAD_FIELDS, _PLACE)
         rows, self.separator = split(text, separator, most, places), separator
         rows = rows[(np.cumsum(rows["fields"]) <= _HEAD_FIELDS) | (np.arange(len(rows)) < 2)]
         self.lines, self.counts = rows["line"].tolist(), rows["fields"].tolist()
         cells = []
         for start, stop, doubled, is_number in places[: sum(self.counts)].tolist():
-            field = decoded(text[start:stop])
+            field = decoded(text[start:stop], code_page)
             field = field.replace('""', '"') if doubled else field
             cells.append(Cell(field, "number" if is_number else _kind_of(field)))
         cells = iter(cells)

@@ -17,8 +17,23 @@ import numpy as np
 
 from ..core import extension
 from ..utils import DataError, default_threads
-from .column import MAX_WORDS, OTHERS, Column, Odd, Span, Table, Wanted, is_coarse, number_in, settled, shortened
-from .csv_head import BYTE_ORDER_MARK, LONGEST_LINE, Head, decoded, open_quote, read_head, too_long
+from .column import (
+    BYTE_ORDER_MARK,
+    MAX_WORDS,
+    OTHERS,
+    Column,
+    Odd,
+    Span,
+    Table,
+    Wanted,
+    decoded,
+    encodings_of,
+    is_coarse,
+    number_in,
+    settled,
+    shortened,
+)
+from .csv_head import LONGEST_LINE, Head, open_quote, read_head, too_long
 from .dataset import UNSAID, Schema
 from .records import new_rows
 from .source import BLOCK, Files, TableSource, check_same_columns, local, read_blocks
@@ -68,7 +83,7 @@ class CsvSource(TableSource):
         if texts:
             columns |= self._rows(replace(stored, reads=dict.fromkeys(texts, "text"))).columns
         for place, column in columns.items():
-            if len({*column.words}) < len(column.words):  # a word in UTF-8 and in Latin-1 is one
+            if len({*column.words}) < len(column.words):  # a word in UTF-8 and in the code page is one
                 columns[place] = column.with_words(column.words)
         if self._head.separator == ";":
             self._check_decimals(columns, guessed, rows.spans)
@@ -156,10 +171,9 @@ def _point(c, memory: dict, **members) -> None:
         setattr(c, member, ffi.cast(ffi.typeof(getattr(c, member)), buffer))
 
 
-def _gaps(missing: frozenset[str], memory: dict):
+def _gaps(missing: frozenset[str], code_page: str, memory: dict):
     """Return the words for a gap as C takes them, in every encoding that a file may have."""
-    latin = (word.encode("latin-1") for word in missing if max(word, default="") < "\u0100")
-    words = sorted({word.encode() for word in missing if word} | {word for word in latin if word})
+    words = sorted({form for word in missing if word for form in encodings_of(word, code_page)})
     lengths = np.zeros(256, np.uint64)
     for word in words:
         lengths[word[0]] |= np.uint64(1 << min(len(word), 63))
@@ -213,12 +227,12 @@ class _Words:
             lib.csv_index(c)
         return True
 
-    def facts(self) -> dict:
+    def facts(self, code_page: str) -> dict:
         """Return the words and the rows of each, or the odd words, in the order of their first rows, as a Column's."""
         count, most, odd = self._c.count, self._c.most, {}
         ends, rows = self._arrays["ends"][:count].tolist(), self._arrays["rows"]
         data = bytes(self._text[: ends[-1] if ends else 0])
-        words = [decoded(data[start:end]) for start, end in zip([0, *ends], ends, strict=False)]
+        words = [decoded(data[start:end], code_page) for start, end in zip([0, *ends], ends, strict=False)]
         if "first" not in self._arrays:
             return {"words": words, "word_rows": rows[:count]}
         at = [*range(count), most]
@@ -245,7 +259,7 @@ class CsvReader:
     def __init__(self, head: Head, wanted: Wanted, rows: int | None = None, several: bool = False):
         self.csv, self._memory, self._reads, self._several = ffi.new("struct csv *"), {}, wanted.reads, several
         self.csv.columns = head.width
-        self.csv.gaps = self._gaps = _gaps(wanted.missing, self._memory)
+        self.csv.gaps = self._gaps = _gaps(wanted.missing, head.code_page, self._memory)
         self._rest = b""  # the front of a row whose end is still to come
         self.spans: list[Span] = []
         self.begin(head)
@@ -337,7 +351,7 @@ class CsvReader:
             own |= {"low": low, "high": high}
         self.columns = dict(zip(facts, Column.each(facts.values()), strict=True))
         for place in list(self._words):
-            vars(self.columns[place]).update(self._words.pop(place).facts())
+            vars(self.columns[place]).update(self._words.pop(place).facts(self._head.code_page))
         self.point_columns()
         return self
 

@@ -14,7 +14,7 @@ from itertools import chain
 import numpy as np
 
 from ..utils import DataError, UsageError, default_threads
-from .column import GAPS, Column
+from .column import GAPS, WINDOWS, Column
 from .kinds import Kind, split_names
 from .records import in_file, share_of, some_rows, within
 from .source import Files
@@ -68,7 +68,8 @@ class Schema:
     of a model whose targets have names. plain: all features are numbers without gaps, and inputs.
     of_model: the columns are those of a model. encoding: what its columns become, None: they are plain numbers;
     left_out: columns of its file that were no inputs, by their indices. fills_gaps: the model has medians of plain
-    numbers, which stand for gaps. gaps: the words for a gap, beside those of choices.
+    numbers, which stand for gaps. gaps: the words for a gap, beside those of choices. code_page: of
+    text that is no UTF-8.
     """
 
     task: str = "auto"
@@ -87,6 +88,7 @@ class Schema:
     asked: str | int | None = None
     fills_gaps: bool = False
     gaps: frozenset[str] = GAPS
+    code_page: str = WINDOWS
 
     def __post_init__(self):
         if self.task not in TASKS:

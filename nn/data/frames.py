@@ -11,7 +11,7 @@ import numpy as np
 
 from ..utils import DataError
 from .arrow import arrow_block
-from .column import Column
+from .column import BYTE_ORDER_MARK, Column, decoded
 from .records import fits
 from .source import pyarrow, read_blocks
 from .typed import Opened, TypedSource, array_block, objects, recoded, times
@@ -143,12 +143,20 @@ def json_lines(path: str) -> Opened:
         size += len(block)
         if not fits(8 * size):
             raise DataError(f"{path}: more text than the memory has room for; convert it to Parquet")
-    lines = b"".join(blocks).decode("utf-8-sig", "replace").split("\n")
+    lines = _lines_of(b"".join(blocks).removeprefix(BYTE_ORDER_MARK))
     rows = _objects(",".join(filter(str.strip, lines)))  # all at once: each key is one text
     if rows is None:
         bad = (number for number, line in enumerate(lines, 1) if _objects(line) is None)
         raise DataError(f"{path}, line {next(bad, 1)}: no JSON object, expected one on each line; correct the line")
     return columns_of(rows)
+
+
+def _lines_of(text: bytes) -> list[str]:
+    """Return the lines of a text, each in UTF-8 or, where it is no UTF-8, in Windows-1252."""
+    try:
+        return text.decode().split("\n")
+    except UnicodeDecodeError:
+        return list(map(decoded, text.split(b"\n")))
 
 
 def _objects(text: str) -> list[dict] | None:

@@ -9,7 +9,7 @@ from functools import partial
 from pathlib import Path
 
 from ..utils import DataError, closest, listed
-from .column import Column
+from .column import Column, decoded
 from .source import database_of, local
 from .typed import Opened, objects
 
@@ -73,6 +73,7 @@ def _connection(file: str) -> Iterator[sqlite3.Connection]:
     path = Path(local(file))
     try:
         with closing(sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True)) as connection:
+            connection.text_factory = decoded  # some programs write text as their system has it
             for setting in _CAUTIOUS:
                 connection.execute(setting)
             answers = {_RECURSIVE: sqlite3.SQLITE_DENY}

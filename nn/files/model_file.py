@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterable
 
 import numpy as np
 
+from ..data.column import CODE_PAGES
 from ..data.encoding import Encoding, are_places
 from ..layers import Layer, parameter_shapes
 from ..layers import parse as parse_layers
@@ -219,6 +220,7 @@ _MAY_BE_MISSING = {
     "temperature": (_MEMBER["weight"], "a number above 0"),
     "medians": (_ARE_NUMBERS, "a list of numbers"),
     "gap_words": (_ARE_TEXTS, "a list of words"),
+    "code_page": (lambda value: _is_text(value) and value in CODE_PAGES, " or ".join(CODE_PAGES)),
 }
 _OF_DATA = ("columns", "targets", "classes", "encoding", "gap_words")  # facts with texts of a table
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from ..data.column import FORMER_GAPS
+from ..data.column import FORMER_GAPS, LATIN
 from ..data.encoding import Encoding
 from ..data.scaling import Scaling
 from ..files import model_file, text_model
@@ -16,10 +16,10 @@ from . import parameters
 
 FACTS = (  # what a model knows beside its parameters and settings
     "columns", "targets", "classes", "threshold", "holdout", "dataset", "history", "config", "temperature",
-    "scaling", "target_scaling", "medians", "gap_words",
+    "scaling", "target_scaling", "medians", "gap_words", "code_page",
 )  # fmt: skip
 USUAL = {  # facts that a file leaves out where they are these
-    "temperature": 1.0, "medians": None, "gap_words": sorted(FORMER_GAPS),
+    "temperature": 1.0, "medians": None, "gap_words": sorted(FORMER_GAPS), "code_page": LATIN,
 }  # fmt: skip
 
 

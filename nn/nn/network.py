@@ -14,7 +14,7 @@ from .. import backends
 from ..cluster import RankGroup
 from ..core.random import GlibcRandom
 from ..core.thresholds import tempered
-from ..data.column import FORMER_GAPS
+from ..data.column import FORMER_GAPS, LATIN
 from ..data.dataset import Choices, Dataset, Schema
 from ..data.encoding import Encoding
 from ..data.records import check_left, network_bytes
@@ -95,6 +95,7 @@ class Network:
         self.threshold = 0.5
         self.temperature = 1.0  # of class probabilities: their logits are divided by it
         self.gap_words = sorted(FORMER_GAPS)
+        self.code_page = LATIN  # of text in its files that is no UTF-8
         self.holdout = 0.0
         self.dataset: dict | None = None  # path, sha256
         self.medians: list[float] | None = None  # of plain numbers; None: a gap is refused, or the encoding's
@@ -310,6 +311,7 @@ class Network:
             asked=self.config.get("target"),
             fills_gaps=self.medians is not None,
             gaps=frozenset(self.gap_words),
+            code_page=self.code_page,
         )
 
     def _check_memory(self) -> None:

@@ -14,6 +14,7 @@ from datetime import datetime, timezone
 import numpy as np
 
 from ..core.random import uniform
+from ..data.column import BYTE_ORDER_MARK, decoded
 from ..data.source import read_blocks
 from ..ds import Dataset
 from ..utils import DataError, UsageError, log
@@ -128,7 +129,7 @@ def read_series(path: str, stations_path: str | None = None) -> Series:
 
 
 def _csv_rows(path: str) -> list[list[str]]:
-    text = b"".join(read_blocks(path)).decode("utf-8-sig", "replace")
+    text = decoded(b"".join(read_blocks(path)).removeprefix(BYTE_ORDER_MARK))
     return [row for row in csv_lines(path, text) if row]
 
 

@@ -11,7 +11,7 @@ import numpy as np
 
 from ..backends.engine import Engine
 from ..core import random
-from ..data.column import GAPS
+from ..data.column import GAPS, WINDOWS
 from ..data.dataset import TableRows, name_of
 from ..data.encoding import Encoding, statistics_of
 from ..data.kinds import NUMBER
@@ -201,6 +201,7 @@ def facts_of(net, ds: Dataset, rows, o: Options, any_holdout: bool) -> dict:
         "threshold": DEFAULTS["threshold"] if isinstance(o.threshold, str) else o.threshold,
         "temperature": 1.0,
         "gap_words": sorted(GAPS),
+        "code_page": WINDOWS,
         "holdout": o.holdout if any_holdout else 0.0,
         "dataset": {"path": ds.path, "sha256": ds.sha256} if ds.path else None,
         "scaling": scaling,

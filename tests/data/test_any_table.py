@@ -1,16 +1,20 @@
 """Tables as people have them: text, gaps, dates and ids go in as they are; the model knows what was done to them. The
 same table in another format, or as a data frame, gives the same network and predictions."""
 
+import contextlib
 import io
 import json
 import re
 import shlex
+import sqlite3
+import subprocess
+import sys
 
 import numpy as np
 import pytest
-from support.command_line import ONE, run, succeed
+from support.command_line import ONE, environment, run, succeed
 from support.people import as_csv, people, train_on_people
-from support.table_formats import everything, pd, written
+from support.table_formats import everything, pd, write_database, written
 from support.tables import trained_on
 
 import nn
@@ -234,6 +238,71 @@ def test_rows_that_are_no_table_are_refused(trained, rows):
     told = f"rows of type {type(rows).__name__}, " if rows is RECORDS else ""
     with pytest.raises(nn.DataError, match=told + r"expected an array \(rows, columns\) or a data frame"):
         nn.Model.load("m.bin").network.predict(rows)
+
+
+LANDS = ["10 €", "“so”", "Žižkov – Œuvre", "plain", "\x81\x9d…"]
+GOALS = ["ça va ™", "naïve’s"]
+
+
+def written_for_windows() -> str:
+    """A table whose names, words and classes are outside Latin-1, some in the bytes that Windows-1252 leaves open."""
+    rows = [f"n{k},{LANDS[k % 5]},{k % 7},{GOALS[k % 5 > 2]}" for k in range(200)]
+    return "\n".join(["number,Währung €,size,goal", *rows]) + "\n"
+
+
+def windows_bytes(text: str) -> bytes:
+    return b"".join(one.encode("latin-1" if one in "\x81\x9d" else "cp1252") for one in text)
+
+
+def test_text_that_is_no_utf_8_is_windows_1252_in_training_in_new_rows_and_in_every_format(folder):
+    text = written_for_windows()
+    (folder / "utf.csv").write_text(text, encoding="utf-8")
+    (folder / "windows.csv").write_bytes(windows_bytes(text))
+    frame = pd.read_csv("utf.csv")
+    lines = "\n".join(json.dumps(row, ensure_ascii=False) for row in frame.to_dict("records"))
+    (folder / "windows.jsonl").write_bytes(windows_bytes(lines))
+    write_database(frame, folder / "windows.db")
+    with contextlib.closing(sqlite3.connect("windows.db")) as base, base:
+        for word in {*LANDS, *GOALS}:
+            for column in ("Währung €", "goal"):
+                change = f'UPDATE t SET "{column}" = CAST(? AS TEXT) WHERE "{column}" = ?'
+                base.execute(change, (windows_bytes(word), word))
+    for name in ("utf", "windows"):
+        succeed(*ONE, "--dataset", f"{name}.csv", "--id", "number", "--model", f"{name}.bin", "--epochs", 3)
+    told = [succeed("--info", "--model", f"{name}.bin", "--json").json for name in ("utf", "windows")]
+    assert told[0]["classes"] == told[1]["classes"] and set(told[0]["classes"]) == set(GOALS)
+    assert told[0]["columns"] == told[1]["columns"] == ["Währung €", "size"]
+    assert told[0]["encoding"] == told[1]["encoding"] and told[0]["encoding"]["columns"][0]["values"] == sorted(LANDS)
+    tables = set()
+    for model in ("utf", "windows"):
+        for data in ("utf.csv", "windows.csv", "windows.jsonl", "windows.db"):
+            flags = "--predict", "--model", f"{model}.bin", "--id", "Währung €,number"
+            succeed(*flags, "--dataset", data, "-o", "p.csv")
+            tables.add((folder / "p.csv").read_bytes())
+    assert len(tables) == 1 and "10 €" in tables.pop().decode()
+
+
+@pytest.mark.parametrize("locale", [{"LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"},
+                                    {"PYTHONIOENCODING": "latin-1"}, {"PYTHONIOENCODING": "ascii:strict"}])  # fmt: skip
+def test_predictions_on_stdout_are_utf_8_whatever_the_locale(folder, locale):
+    (folder / "windows.csv").write_bytes(windows_bytes(written_for_windows()))
+    succeed(*ONE, "--dataset", "windows.csv", "--id", "number", "--model", "m.bin", "--epochs", 1)
+    flags = ["--predict", "--model", "m.bin", "--dataset", "windows.csv", "--id", "*"]
+    succeed(*flags, "-o", "p.csv")
+    done = subprocess.run([sys.executable, "-m", "nn", *flags], env=environment(**locale), capture_output=True)
+    assert done.returncode == 0 and done.stdout == (folder / "p.csv").read_bytes()
+
+
+def test_a_model_that_names_no_code_page_reads_its_files_as_latin_1(folder):
+    (folder / "windows.csv").write_bytes(windows_bytes(written_for_windows()))
+    net = trained_on(nn.load("windows.csv", id="number"))
+    assert load_for(net, "windows.csv").x.columns[0].words == LANDS
+    net.code_page, net.classes = "latin-1", [windows_bytes(one).decode("latin-1") for one in net.classes]
+    net.columns = [windows_bytes(one).decode("latin-1") for one in net.columns]
+    nn.Model(net).save("old.bin")
+    assert "code_page" not in succeed("--info", "--model", "old.bin", "--json").json
+    old = nn.Model.load("old.bin").network
+    assert load_for(old, "windows.csv").x.columns[0].words == [windows_bytes(word).decode("latin-1") for word in LANDS]
 
 
 SAID = ["#N/A", "#DIV/0!", "n/a", "<NA>", "-nan", "-NaN", "#VALUE!", "#REF!", "#NAME?", "#NUM!", "#NULL!", "1.#IND",

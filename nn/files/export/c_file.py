@@ -63,7 +63,9 @@ class _File:
         if self.names is None or len(self.names) != self.inputs:
             self.names = None
         self.labels = self.names or [f"column {place}" for place in range(self.inputs)]
-        self.vocabularies = c_inputs.vocabularies(self.encodings, self.labels, path) if self.encodings else []
+        self.vocabularies = []
+        if self.encodings:
+            self.vocabularies = c_inputs.vocabularies(self.encodings, self.labels, net.code_page, path)
         self.slot = c_inputs.slot_type(self.encodings)
         self.constants = Constants(net.dtype, {"nn_slot": c_inputs.SLOT_TYPES[self.slot]})
         self.has = self._parts()
@@ -139,7 +141,7 @@ class _File:
         constants.line(f"static const double TEMPERATURE = {float(net.temperature)!r};  /* of the mean */")
         constants.array("medians", np.array(net.medians or [0.0]), "double", remark="of training, that stand for NaN")
         missing = net.schema.missing if self.has["WORDS"] else {""}
-        constants.words("gaps", [form for word in sorted(missing) for form in c_inputs.in_bytes(word)])
+        constants.words("gaps", [form for word in sorted(missing) for form in c_inputs.in_bytes(word, net.code_page)])
         c_inputs.add_vocabularies(constants, self.vocabularies, [comment(label) for label in self.labels])
         inputs = c_inputs.Inputs(constants, self.vocabularies)
         rows = [self._network(number, inputs) for number in range(len(net.members))]

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from ...data.column import Column
+from ...data.column import Column, encodings_of
 from ...data.encoding import PARTS, CategoryEncoder, DateEncoder, Encoding, NumberEncoder, TruthEncoder
 from ...data.written import YES_NO
 from ...layers import InputColumn
@@ -18,17 +18,9 @@ LONGEST_WORD = 4000  # bytes: a C compiler need not take more in a literal
 SLOT_TYPES = {"unsigned char": 1, "unsigned short": 2, "unsigned": 4}  # and their bytes
 
 
-def in_bytes(word: str) -> list[bytes]:
-    """Return a word as files may hold it: in UTF-8 or, where that is no UTF-8, in Latin-1."""
-    found = [word.encode()]
-    try:
-        latin = word.encode("latin-1")
-        latin.decode()
-    except UnicodeEncodeError:
-        pass
-    except UnicodeDecodeError:
-        found.append(latin)
-    return [] if UNSEEN in word else found
+def in_bytes(word: str, code_page: str) -> list[bytes]:
+    """Return a word as files may hold it: in UTF-8 or, where that is no UTF-8, in the code page."""
+    return [] if UNSEEN in word else encodings_of(word, code_page)
 
 
 class Vocabulary:
@@ -37,7 +29,7 @@ class Vocabulary:
     any_case: the words, all in small letters, stand for those in capital letters too.
     """
 
-    def __init__(self, encoders: list):
+    def __init__(self, encoders: list, code_page: str):
         self.any_case = all(isinstance(encoder, TruthEncoder) for encoder in encoders)
         known: set[str] = set()
         for encoder in encoders:
@@ -45,7 +37,7 @@ class Vocabulary:
                 known.update(word for word in (*encoder.values, *encoder.means) if word is not None)
             else:
                 known.update(YES_NO if self.any_case else (way for word in YES_NO for way in spellings(word)))
-        placed = sorted((form, word) for word in known for form in in_bytes(word))
+        placed = sorted((form, word) for word in known for form in in_bytes(word, code_page))
         self.forms, self.words = [form for form, _ in placed], [word for _, word in placed]
 
     def slots(self, encoder: TruthEncoder | CategoryEncoder) -> list[int]:
@@ -56,11 +48,11 @@ class Vocabulary:
         return encoder.encode(Column("text", codes, [*self.words, UNSEEN]))[0].tolist()
 
 
-def vocabularies(encodings: list[Encoding], names: list[str], path) -> list[Vocabulary | None]:
+def vocabularies(encodings: list[Encoding], names: list[str], code_page: str, path) -> list[Vocabulary | None]:
     """Return the vocabulary of each column, None of one that is not text. Raises UsageError for a very long word."""
     found = []
     for name, *encoders in zip(names, *(encoding.encoders for encoding in encodings), strict=True):
-        found.append(Vocabulary(encoders) if encoders[0].reads == "text" else None)
+        found.append(Vocabulary(encoders, code_page) if encoders[0].reads == "text" else None)
         longest = max(map(len, found[-1].forms), default=0) if found[-1] else 0
         if longest > LONGEST_WORD:
             told = f"expected at most {LONGEST_WORD} in C; shorten it, or leave the column out of the training (--drop)"
