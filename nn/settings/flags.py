@@ -137,7 +137,7 @@ MODES = {
              words=("dataset",), needs=("dataset",), module="train"),  # and model, but for --folds
         Mode("test", "Test --model on --dataset, or on the rows that its training held out.", usage="MODEL [DATA]",
              words=("model", "dataset"), needs=("model",)),
-        Mode("predict", "Write the predictions of --model for the rows of --dataset: CSV, .parquet or .jsonl.",
+        Mode("predict", "Write predictions for the rows of --dataset as CSV, .parquet or .jsonl.",
              usage="MODEL DATA [-o FILE]", words=("model", "dataset"), needs=("model", "dataset")),
         Mode("explain", "Show which columns matter to --model; with --output what each added to each prediction.",
              usage="MODEL [DATA] [-o FILE]", words=("model", "dataset"), needs=("model",)),

@@ -24,6 +24,7 @@ import resource
 import signal
 import subprocess
 import sys
+import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from datetime import datetime, timezone
@@ -43,7 +44,7 @@ from ..terminal import tables
 from ..terminal.config import flag_value, read_config
 from ..test import test
 from ..train import train
-from ..utils import NnError, UsageError, available_cores, closest
+from ..utils import NnError, UsageError, available_cores, claim, claim_file, closest
 from ..watch.callbacks import Callback
 from . import solar
 from .bench import median_seconds, timed
@@ -54,6 +55,7 @@ __all__ = ["COLUMNS", "OK", "Entry", "collect", "load_data", "read_plan", "read_
 STOPPED = {code for signum in (signal.SIGINT, signal.SIGTERM) for code in (-signum, 128 + signum)}
 MOST_RECORDED = 20_000  # batches whose times are noted one by one
 INFERENCE_SECONDS = 0.2  # to measure calls of predict with some number of rows
+CLAIM_SECONDS = 0.2  # between two looks at an entry that another process runs
 MOST_ENTRIES = 100_000  # of a plan
 DATA_KEYS = (  # datasets/README.md says what they mean
     "path", "test", "target", "clouds", "series", "stations", "form", "wanted", "horizon", "test_share",
@@ -63,6 +65,8 @@ DATA_KEYS = (  # datasets/README.md says what they mean
 def sweep(plan: str, results: str, say: Callable[[str], None] | None = None) -> list[dict]:
     """Run the entries of a plan that `results` does not hold yet, or of PLAN:N the one of index N; all results then.
 
+    Several sweeps may share the results: an entry that another one runs is left to it, and waited for at the end. Where
+    the other one has died, the entry is run here.
     say: is told what runs, in a line. Raises InputNotFound, DataError, UsageError, OutputError.
     """
     path, _, number = plan.rpartition(":")
@@ -72,31 +76,79 @@ def sweep(plan: str, results: str, say: Callable[[str], None] | None = None) -> 
         if int(number) >= len(entries):
             raise UsageError(f"--sweep {plan}: {path} has {len(entries)} entries, expected 0 to {len(entries) - 1}")
         entries = [entries[int(number)]]
-    done = {row["entry"] for row in read_results(results)} if os.path.exists(results) else set()
-    for number, entry in enumerate(entries, 1):
-        if entry.name in done:
-            continue
-        if say:
-            say(f"{number}/{len(entries)}: {entry.describe()}")
-        if is_one:
-            append_result(results, run_entry(entry))
-        else:
-            _run_apart(plan, results, entry)
+    own = _Sweep(plan, results, is_one, say or (lambda line: None))
+    titles = [f"{number}/{len(entries)}: {entry.describe()}" for number, entry in enumerate(entries, 1)]
+    waiting = [pair for pair in zip(entries, titles, strict=True) if not own.run(*pair)]
+    for entry, title in waiting:
+        own.wait_for(entry, title)
     return read_results(results)
+
+
+class _Sweep:
+    """One of the processes that add to results. is_one: it runs one entry, in this process."""
+
+    def __init__(self, plan: str, results: str, is_one: bool, say: Callable[[str], None]):
+        self._plan, self._results, self._is_one, self._say = plan, results, is_one, say
+        self._done: set[str] = set()
+        self._look()
+
+    def run(self, entry: Entry, title: str) -> bool:
+        """Run an entry that is not among the results; return False where another process is at it."""
+        if entry.name in self._done:
+            return True
+        if self._is_one and _was_claimed(self._results, entry):
+            append_result(self._results, run_entry(entry))
+            return True
+        with claim(self._results, entry.name) as taken:
+            if taken is None:
+                return False
+            self._look()  # another process may have run it meanwhile
+            if entry.name in self._done:
+                return True
+            self._say(title)
+            if self._is_one:
+                append_result(self._results, run_entry(entry))
+            else:
+                _run_apart(self._plan, self._results, entry, taken.handle)
+        return True
+
+    def wait_for(self, entry: Entry, title: str) -> None:
+        """Wait until an entry that another process runs is among the results; run it if that process ends before."""
+        is_told = False
+        while not self.run(entry, title):
+            if not is_told:
+                self._say(f"{title}: another sweep runs it; waiting for its end")
+                is_told = True
+            time.sleep(CLAIM_SECONDS)
+            self._look()
+
+    def _look(self) -> None:
+        if os.path.exists(self._results):
+            self._done = {row["entry"] for row in read_results(self._results)}
+
+
+def _was_claimed(results: str, entry: Entry) -> bool:
+    """Return whether the process that has started this one had claimed the entry: the claim's file is standard input
+    then, by which the claim lasts as long as either of the two."""
+    try:
+        return os.path.samestat(os.fstat(0), os.stat(claim_file(results, entry.name)))
+    except OSError:
+        return False
 
 
 # `-m nn` would take a folder nn beside the caller for the package, such as this project's own sources
 LAUNCH = "import sys; sys.path = [path for path in sys.path if path]; from nn.__main__ import main; sys.exit(main())"
 
 
-def _run_apart(plan: str, results: str, entry: Entry) -> None:
-    """Run an entry in a process of its own, which adds its line; where it could not, the line says why."""
+def _run_apart(plan: str, results: str, entry: Entry, claimed: int | None) -> None:
+    """Run an entry in a process of its own, which adds its line; where it could not, the line says why. claimed: the
+    open file of the claim."""
     package = str(Path(__file__).resolve().parents[2])
     paths = os.pathsep.join(filter(None, [package, os.environ.get("PYTHONPATH")]))
     flags = ["--sweep", f"{plan}:{entry.index}", "-o", results, "--quiet"]
     ended = subprocess.run(
         [sys.executable, "-c", LAUNCH, *flags],
-        env={**os.environ, "PYTHONPATH": paths}, capture_output=True, text=True, errors="replace",
+        env={**os.environ, "PYTHONPATH": paths}, stdin=claimed, capture_output=True, text=True, errors="replace",
     )  # fmt: skip
     if ended.returncode in STOPPED:  # from outside, and the sweep with it
         raise KeyboardInterrupt

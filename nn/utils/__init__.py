@@ -67,6 +67,8 @@ from .output_files import (
     atomic_file,
     atomic_write,
     check_writable,
+    claim,
+    claim_file,
     cut_name,
     is_file_name,
     is_stream,

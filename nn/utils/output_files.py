@@ -13,6 +13,7 @@ import stat
 import sys
 import tempfile
 from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO
 
@@ -271,26 +272,71 @@ def _sync_folder(folder: Path) -> None:
 # ---- one process at a time
 
 
+class _Taken(Exception):
+    """Another process holds the lock."""
+
+
+@dataclass(frozen=True)
+class Claim:
+    """A part that this process has claimed. handle: of the open file that is locked, by which the claim lasts in
+    processes that inherit it; None where the file system has no locks."""
+
+    handle: int | None
+
+
 @contextlib.contextmanager
 def sole_writer(path: str | os.PathLike) -> Iterator[None]:
     """Keep other processes that ask for it too from writing `path` until the block ends.
 
     Raises OutputError where another one is about to. A file system without locks is no reason to fail.
     """
-    target = target_of(path)
-    lock = str(target.parent / f"{prefix_beside(target)}lock")
+    try:
+        with _held(_lock_beside(path, "lock")):
+            yield
+    except _Taken:
+        raise OutputError(
+            f"{path}: another training is about to write it; wait for its end, or choose another file"
+        ) from None
+
+
+@contextlib.contextmanager
+def claim(path: str | os.PathLike, part: str) -> Iterator[Claim | None]:
+    """Claim a part of what will be in `path` until the block ends; None where another process has claimed it. The claim
+    of a process that is killed ends with it. part: a word of some characters."""
+    with contextlib.ExitStack() as stack:
+        try:
+            taken = Claim(stack.enter_context(_held(claim_file(path, part))))
+        except _Taken:
+            taken = None
+        yield taken
+
+
+def claim_file(path: str | os.PathLike, part: str) -> str:
+    """Return the file that is locked meanwhile."""
+    return _lock_beside(path, f"{part}.lock")
+
+
+@contextlib.contextmanager
+def _held(lock: str) -> Iterator[int | None]:
+    """Hold the lock of a file, which is made for that, until the block ends; yields its handle, None where there are no
+    locks. Raises _Taken."""
     handle = None
     try:
         with signals_held():  # between the file and the note of it
-            handle = _locked(path, lock)
+            handle = _locked(lock)
             if handle is not None:
                 _locks.add(lock)
-        yield
+        yield handle
     finally:
         if handle is not None:
             with signals_held():
                 release_locks([lock])
                 os.close(handle)
+
+
+def _lock_beside(path: str | os.PathLike, end: str) -> str:
+    target = target_of(path)
+    return str(target.parent / f"{prefix_beside(target)}{end}")
 
 
 def release_locks(locks: Iterable[str] | None = None) -> None:
@@ -301,8 +347,9 @@ def release_locks(locks: Iterable[str] | None = None) -> None:
         _locks.discard(lock)
 
 
-def _locked(path: str | os.PathLike, lock: str) -> int | None:
-    """Return the open file of a lock that this process now holds; None where there are no locks."""
+def _locked(lock: str) -> int | None:
+    """Return the open file of a lock that this process now holds; None where there are no locks. Raises _Taken where
+    another process holds it."""
     while True:
         try:
             handle = os.open(lock, os.O_RDWR | os.O_CREAT, 0o666)
@@ -317,6 +364,4 @@ def _locked(path: str | os.PathLike, lock: str) -> int | None:
             release_locks([lock])
             return None
         if not is_ours:
-            raise OutputError(
-                f"{path}: another training is about to write it; wait for its end, or choose another file"
-            )
+            raise _Taken

@@ -4,13 +4,16 @@ import json
 import os
 import signal
 import subprocess
+import time
+from pathlib import Path
 
 import pytest
-from support.command_line import run, start, succeed, write_numbers, write_two_classes
+from support.command_line import read_until, run, start, succeed, write_numbers, write_two_classes
 
 import nn
 from nn.layers import parse
 from nn.study import sweep
+from nn.utils import claim
 
 CLOUDS = {"clouds": {"rows": 200, "step": 60}, "horizon": 60}
 SMALL = {"data": CLOUDS, "layers": ["50,5,1", "50,5,3,1"], "epochs": 2, "batch_number": 20, "backend": "omp"}
@@ -221,3 +224,74 @@ def test_other_files_are_no_plans_and_no_results_and_those_of_another_version_ar
     (folder / "r.csv").write_text(",".join(name for name in sweep.COLUMNS if name != "threads_used") + "\n")
     for result in (run("--sweep", plan, "-o", "r.csv"), run("--plot", "r.csv", "-o", "pictures")):
         assert result.code == 65 and "written by another version of nn, with other columns (threads_used)" in result.err
+
+
+# ---- several sweeps into one file
+
+SLOW = {**SMALL, "layers": ["50,5,1", "50,6,1", "50,7,1", "50,8,1"], "epochs": 20}
+
+
+def entries_of(results) -> list[str]:
+    return sorted(row["entry"] for row in sweep.read_results(str(results)))
+
+
+def names_of(plan) -> list[str]:
+    return [entry.name for entry in sweep.read_plan(plan)]
+
+
+def test_sweeps_into_one_file_share_the_entries(folder):
+    plan = write_plan(folder, SLOW)
+    processes = [start("--sweep", plan, "-o", "r.csv") for _ in range(3)]
+    told = [process.communicate(timeout=120) for process in processes]
+    assert [process.returncode for process in processes] == [0, 0, 0], told
+    assert entries_of("r.csv") == sorted(names_of(plan)), "each entry once"
+    begun = [line for _, err in told for line in err.splitlines() if not line.endswith("waiting for its end")]
+    assert sorted(line[0] for line in begun) == ["1", "2", "3", "4"]
+    assert all(out.count("50,") == 4 for out, _ in told), "each reports all"
+    assert sorted(os.listdir(folder)) == [plan, "r.csv"]
+
+
+def test_single_entries_are_not_run_twice_either(folder):
+    plan = write_plan(folder, SLOW)
+    processes = [start("--sweep", f"{plan}:1", "-o", "r.csv", "-q") for _ in range(3)]
+    assert [process.wait(timeout=120) for process in processes] == [0, 0, 0]
+    assert entries_of("r.csv") == [names_of(plan)[1]]
+    for process in processes:
+        process.communicate()
+
+
+@pytest.mark.parametrize("ends_well", [True, False])
+def test_an_entry_that_another_sweep_runs_is_waited_for_and_taken_over_if_that_dies(folder, ends_well):
+    plan = write_plan(folder, SMALL)
+    first, second = names_of(plan)
+    with claim("r.csv", first):
+        process = start("--sweep", plan, "-o", "r.csv")
+        heard = read_until(process, "waiting for its end")
+        assert heard.startswith("2/2: 50,5,3,1") and "1/2: 50,5,1, backend omp" in heard
+        assert entries_of("r.csv") == [second]
+        if ends_well:
+            line = (folder / "r.csv").read_text().splitlines()[1].replace(second, first)
+            with open("r.csv", "a") as file:
+                file.write(f"{line}\n")
+    out, err = process.communicate(timeout=60)
+    assert process.returncode == 0 and err.startswith("1/2: 50,5,1") != ends_well
+    assert entries_of("r.csv") == sorted([first, second])
+
+
+def test_the_claim_of_a_killed_sweep_ends_with_it_and_its_entry(folder):
+    """Its entry runs in a process of its own, which goes on and keeps the claim."""
+    plan = write_plan(folder, {**SMALL, "layers": "50,5,1", "epochs": 3000})
+    killed = start("--sweep", plan, "-o", "r.csv", stderr=subprocess.PIPE)
+    assert killed.stderr.readline().startswith("1/1")
+    while not Path(f"/proc/{killed.pid}/task/{killed.pid}/children").read_text():
+        time.sleep(0.01)
+    killed.kill()
+    killed.communicate()
+    with claim("r.csv", names_of(plan)[0]) as taken:
+        assert taken is None, "the entry goes on"
+    succeed("--sweep", plan, "-o", "r.csv", "-q")
+    assert len(entries_of("r.csv")) == 1
+    (folder / f".r.csv.{names_of(plan)[0]}.lock").write_text("")  # of a process that is no more
+    (folder / "r.csv").unlink()
+    succeed("--sweep", f"{plan}:0", "-o", "r.csv", "-q")
+    assert len(entries_of("r.csv")) == 1 and not list(folder.glob(".r.csv*"))
