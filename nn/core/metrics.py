@@ -446,6 +446,13 @@ def check_metric(name: str, task: str, flag: str = "--monitor") -> None:
         raise UsageError(f"{flag} {name}: {found}; choose from {', '.join(metrics_of(task))}")
 
 
+def formula_name(name: str, task: str) -> str:
+    """Return the metric that a name of MONITORS stands for: the loss is the log loss of classes, the mse of numbers."""
+    if name != "loss":
+        return name
+    return "mse" if task == "regression" else "log_loss"
+
+
 def metric(name: str, task: str, truth, scores, weights=None, *, threshold: float | None = None) -> float | None:
     """Return a metric of MONITORS, None where it is undefined. Arguments as those of Judged; weights (rows,), None for
     1 each. loss: the log loss of classes, the mse of numbers.
@@ -453,7 +460,6 @@ def metric(name: str, task: str, truth, scores, weights=None, *, threshold: floa
     Raises UsageError for a metric that does not fit the task, DataError for bad weights.
     """
     check_metric(name, task)
-    if name == "loss":
-        name = "mse" if task == "regression" else "log_loss"
+    name = formula_name(name, task)
     judged = Judged(task, truth, scores, threshold)
     return judged.values(checked_weights(weights, len(judged.truth)), [name])[name]

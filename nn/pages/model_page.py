@@ -77,7 +77,7 @@ def _test(page: Page, net, ds, about: str, found, threshold, important) -> None:
     try:
         known, curves_of = important or _important(net, ds, found)
         page.sections["Columns that matter"] = _importance(net, known, curves_of)
-        best = [name for name, low in zip(known.names, known.low, strict=True) if low > 0][:3]
+        best = [name for name, holds in zip(known.names, known.holds, strict=True) if holds][:3]
         page.answer += [f"What matters most: {listed(best)}."] if best else []
     except DataError as error:
         page.sections["Columns that matter"] = [str(error)]

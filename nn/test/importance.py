@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 import numpy as np
 
-from ..core.metrics import check_metric, metric
+from ..core.bootstrap import Sampling, in_each_resample, student_quantile
+from ..core.metrics import Judged, check_metric, formula_name, metric
 from ..data.dataset import Dataset, TableRows
 from ..data.loading import without_gaps
 from ..matrix import matmul
@@ -17,6 +19,8 @@ from .reports import judged
 from .values import Value, names_of, scores_of
 
 REPEATS = 5
+RESAMPLES, SEED = 100, 0  # of the rows, for the intervals
+MISSED = 0.05  # of intervals do not hold what they say
 CORRELATED = 0.9  # from which two columns share what they say
 ALL_ROWS = 4_000  # up to which each repeat takes all rows; of more it takes a part, but for as many at least
 USUAL = {"binary": "roc_auc", "multiclass": "loss", "regression": "rmse"}  # metrics, by task
@@ -32,7 +36,9 @@ class UndefinedMetric(DataError):
 class Importance:
     """Loss of a metric where the values of a column are exchanged between rows; the largest loss first.
 
-    low and high: of a 95 % interval over the repeats. correlated: pairs of columns of numbers that share what they say.
+    low and high: of a 95 % interval over other rows of this kind. holds: whether the loss is above 0 by an interval so
+    wide that of this number of columns that tell nothing one in forty times one would be called so (Bonferroni).
+    correlated: pairs of columns of numbers that share what they say.
     """
 
     metric: str
@@ -42,6 +48,7 @@ class Importance:
     mean: list[float]
     low: list[float]
     high: list[float]
+    holds: list[bool]
     correlated: list[tuple[str, str, float]] = field(default_factory=list)
 
 
@@ -66,19 +73,44 @@ def importance(
     judge = _Judge(net, ds, name, parts or [(np.arange(ds.rows), None)])
     groups = _groups_of(names, group_columns)
     lost = np.empty((repeats, len(groups)))
+    resampled_lost = np.empty((repeats, len(groups), RESAMPLES))
     for repeat in range(repeats):
         rng = np.random.default_rng([seed, repeat])
         chosen = judge.chosen(rng, repeats)
-        before = judge.metric(chosen, judge.scores)
+        row_weights = judge.resampled_weights(chosen)
+        before = judge.metrics(chosen, judge.scores, row_weights)
         for k, (_, columns) in enumerate(groups):
-            after = judge.metric(chosen, judge.exchanged(chosen, columns, rng))
-            lost[repeat, k] = before - after if METRICS[name].higher_is_better else after - before
-    mean, spread = lost.mean(axis=0), 1.96 * lost.std(axis=0, ddof=1) / np.sqrt(repeats) if repeats > 1 else 0 * lost[0]
+            after = judge.metrics(chosen, judge.exchanged(chosen, columns, rng), row_weights)
+            lost[repeat, k] = judge.loss(before.value, after.value)
+            resampled_lost[repeat, k] = judge.loss(before.resampled, after.resampled)
+    mean = lost.mean(axis=0)
+    deviation = _deviations(resampled_lost.mean(axis=0))
+    freedom = max(1, judge.sampling.units - 1)
+    spread = student_quantile(1 - MISSED / 2, freedom) * deviation
+    holds = mean > student_quantile(1 - MISSED / 2 / len(groups), freedom) * deviation
     order = np.argsort(-mean, kind="stable")
-    told = [values[order].tolist() for values in (mean, mean - spread, mean + spread)]
-    called = [groups[k][0] for k in order]
-    baseline, rows = judge.metric(judge.all, judge.scores), sum(map(len, judge.all))
-    return Importance(name, baseline, rows, called, *told, _correlated(ds.x, names))
+    return Importance(
+        metric=name,
+        baseline=judge.metric(judge.all, judge.scores),
+        rows=sum(map(len, judge.all)),
+        names=[groups[k][0] for k in order],
+        mean=mean[order].tolist(),
+        low=(mean - spread)[order].tolist(),
+        high=(mean + spread)[order].tolist(),
+        holds=holds[order].tolist(),
+        correlated=_correlated(ds.x, names),
+    )
+
+
+def _deviations(resampled_lost: np.ndarray) -> np.ndarray:
+    """Return the standard deviation over the resamples, (columns,), of losses (columns, resamples), without those in
+    which the metric is undefined; infinite where fewer than two are left."""
+    deviations = np.full(len(resampled_lost), np.inf)
+    for column, losses in enumerate(resampled_lost):
+        known = losses[np.isfinite(losses)]
+        if len(known) > 1:
+            deviations[column] = known.std(ddof=1)
+    return deviations
 
 
 def _groups_of(names: Sequence[str], text: str | None) -> list[tuple[str, list[int]]]:
@@ -119,6 +151,13 @@ def _correlated(x, names: Sequence[str]) -> list[tuple[str, str, float]]:
     return sorted(((names[places[a]], names[places[b]], float(r[a, b])) for a, b in strong), key=lambda p: -abs(p[2]))
 
 
+class _Metrics(NamedTuple):
+    """A metric of some rows, and of each resample of them (RESAMPLES,), nan where it is undefined."""
+
+    value: float
+    resampled: np.ndarray
+
+
 class _Judge:
     """The metric of rows as they are, and with some columns exchanged."""
 
@@ -133,6 +172,11 @@ class _Judge:
                 self.scores[rows] = scores_of(net, value.of(self.parts[-1][2]))
         self.all = [np.arange(len(rows)) for rows, *_ in self.parts]
         self.truth, _, self.weights = judged(net, ds, self.scores.astype(net.dtype))
+        rows = self.rows_of(self.all)
+        self.place = np.zeros(ds.rows, np.int64)  # of a row among those that are judged
+        self.place[rows] = np.arange(len(rows))
+        groups, times = (None if values is None else values[rows] for values in (ds.groups, ds.times))
+        self.sampling = Sampling(len(rows), groups, times)
 
     def chosen(self, rng, repeats: int) -> list[np.ndarray]:
         """Return the rows of each part that a repeat takes."""
@@ -149,15 +193,41 @@ class _Judge:
             scores[rows[own]] = scores_of(self.net, values)
         return scores
 
+    def rows_of(self, chosen) -> np.ndarray:
+        """Return the rows of the data set that are the chosen ones of each part."""
+        return np.concatenate([rows[own] for own, (rows, *_) in zip(chosen, self.parts, strict=True)])
+
     def metric(self, chosen, scores: np.ndarray) -> float:
         """Return the metric of the chosen rows. Raises DataError where it is undefined."""
-        rows = np.concatenate([rows[own] for own, (rows, *_) in zip(chosen, self.parts, strict=True)])
+        rows = self.rows_of(chosen)
         weights = None if self.weights is None else self.weights[rows]
-        found = metric(self.name, self.net.task, self.truth[rows], scores[rows], weights, threshold=self.net.threshold)
-        if found is None:
+        value = metric(self.name, self.net.task, self.truth[rows], scores[rows], weights, threshold=self.net.threshold)
+        if value is None:
             told = f"{self.name} is undefined for these {len(rows)} rows"
             raise UndefinedMetric(f"{told}; give more, or another --monitor")
-        return found
+        return value
+
+    def resampled_weights(self, chosen) -> np.ndarray:
+        """Return the weights of the chosen rows in each resample of all rows, (RESAMPLES, rows)."""
+        rows = self.rows_of(chosen)
+        counts = in_each_resample(lambda times: times[self.place[rows]], self.sampling, None, SEED, RESAMPLES)
+        weights = np.stack(counts).astype(np.uint16)  # a row is drawn a few times at most
+        return weights if self.weights is None else weights * self.weights[rows]
+
+    def metrics(self, chosen, scores: np.ndarray, row_weights: np.ndarray) -> _Metrics:
+        """Return the metric of the chosen rows, and by each of the weights that resamples give them."""
+        rows, name = self.rows_of(chosen), formula_name(self.name, self.net.task)
+        judged_rows = Judged(self.net.task, self.truth[rows], scores[rows], self.net.threshold)
+        values = np.full(len(row_weights), np.nan)
+        with np.errstate(all="ignore"):  # what is undefined in a resample does not count
+            for resample, weights in enumerate(row_weights):
+                if weights.any():
+                    values[resample] = judged_rows.values(weights.astype(np.float64), [name], exact=False)[name]
+        return _Metrics(self.metric(chosen, scores), values)
+
+    def loss(self, before, after):
+        """Return by how much a metric, or an array of it, is worse after than before."""
+        return before - after if METRICS[self.name].higher_is_better else after - before
 
 
 # ---------------------------------------------------------------- curves

@@ -172,6 +172,68 @@ def test_importance_is_scikit_learns():
     assert all(low <= mean <= high for low, mean, high in zip(ours.low, ours.mean, ours.high, strict=True))
 
 
+def linear_network(weights) -> package.Network:
+    """Return a network that adds up columns by these weights, and reads them as they are."""
+    net = package.Network(f"{len(weights)},1", "regression", dtype="float64")
+    net.set_parameters({"layer0.weight": np.array([weights]), "layer0.bias": [0.0]})
+    return net
+
+
+def test_the_interval_of_importance_holds_the_truth_and_noise_is_seldom_above_0():
+    """A network that adds 2 a + b + 0.3 c and, of five columns of noise, 0.05 each. A column of variance 1, of weight w
+    in the network and t in the target, raises the mse by 2 w t: E (w x' - t x)^2 - E (w x - t x)^2, x' of another."""
+    weights, draws = np.array([2.0, 1.0, 0.3, *[0.05] * 5]), 25
+    targets = np.array([2.0, 1.0, 0.3, *[0.0] * 5])
+    truth = 2 * weights * targets
+    held, above, named = np.zeros(8), np.zeros(8), 0
+    for draw in range(draws):
+        random = np.random.default_rng(draw)
+        x = random.normal(size=(300, 8))
+        y = x @ targets + random.normal(size=300)
+        found = importance(linear_network(weights), package.Dataset(x, y, "regression"), metric_name="mse", seed=draw)
+        figures = zip(found.mean, found.low, found.high, found.holds, strict=True)
+        by_column = dict(zip(found.names, figures, strict=True))
+        for column in range(8):
+            mean, low, high, holds = by_column[str(column)]
+            assert low <= mean <= high
+            held[column] += low <= truth[column] <= high
+            above[column] += low > 0
+            named += holds and column >= 3
+    assert 0.85 <= held.mean() / draws <= 0.99
+    assert above[3:].mean() / draws <= 0.07 and named <= 2  # one in forty is above 0 by chance
+    assert (above[:2] == draws).all()
+
+
+@pytest.mark.parametrize("metric_name", ["roc_auc", "log_loss", "f1", "pr_auc"])
+def test_the_interval_of_importance_is_as_wide_as_other_rows_make_it(metric_name):
+    """Its half width over 1.97 is the deviation of the importance over a dozen other tables of such rows."""
+    net = package.Network("3,1", "binary", dtype="float64")
+    net.set_parameters({"layer0.weight": [[1.5, 0.5, 0.1]], "layer0.bias": [-0.5]})
+    means, widths = [], []
+    for draw in range(24):
+        random = np.random.default_rng(draw)
+        x = random.normal(size=(400, 3))
+        y = (random.random(400) < 1 / (1 + np.exp(0.5 - x @ [1.5, 0.5, 0.0]))).astype(int)
+        ds = package.Dataset(x, y, "binary", ["0", "1"])
+        found = importance(net, ds, metric_name=metric_name, seed=draw)
+        place = found.names.index("0")
+        means.append(found.mean[place])
+        widths.append((found.high[place] - found.low[place]) / 2 / 1.97)
+    assert np.std(means, ddof=1) == pytest.approx(np.mean(widths), rel=0.4)  # 24 draws: a deviation known to 15 %
+
+
+def test_importance_of_rows_in_groups_knows_that_they_are_alike():
+    net, random = linear_network([1.0, 0.2]), np.random.default_rng(0)
+    x = random.normal(size=(40, 2))
+    y = x @ [1.0, 0.2] + random.normal(size=40)
+    alone = importance(net, package.Dataset(x, y, "regression"), metric_name="mse")
+    repeated = {"x": np.repeat(x, 10, axis=0), "y": np.repeat(y, 10), "task": "regression"}
+    as_if_independent = importance(net, package.Dataset(**repeated), metric_name="mse")
+    in_groups = importance(net, package.Dataset(**repeated, groups=np.repeat(np.arange(40), 10)), metric_name="mse")
+    widths = [found.high[0] - found.low[0] for found in (alone, as_if_independent, in_groups)]
+    assert widths[1] < 0.4 * widths[0] and widths[2] > 2 * widths[1]
+
+
 def test_groups_and_columns_that_go_together():
     rng = np.random.default_rng(1)
     a, c = rng.normal(size=(2, 400))
