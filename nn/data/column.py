@@ -7,9 +7,10 @@ null nothing. So any format gives the same columns.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
-from functools import cached_property
+import re
+from collections.abc import Callable, Collection, Iterable
+from dataclasses import dataclass, field, replace
+from functools import cached_property, lru_cache
 
 import numpy as np
 
@@ -34,6 +35,8 @@ MOSTLY = 0.95  # share of a column's known fields that are numbers, or dates, fo
 MAX_WORDS = (1 << 24) - 1  # different texts in one column
 OTHERS = "..."  # odd words of a column beyond those that are kept apart
 _LONGEST_SHOWN = 40  # characters of a field in a message
+CLASS_NAME = "None"  # a word for a gap that is the name of a class in a target of words
+_CODE = re.compile(r"[-+]?0\d+", re.ASCII)  # a whole number with zeros before it, as codes have them
 _COARSE = 1e-4  # the largest share of a column's range that may be lost to rounding to float32
 
 
@@ -52,7 +55,7 @@ class Column:
     reads: number, text or date. values (rows,): numbers, float32 or float64, a gap nan; int32 indices into `words`, a
     gap -1; or float64 seconds since 1970-01-01, a gap nan. odd: the words among numbers or dates that are neither, nor
     words for a gap (infinite numbers are among them); their fields are gaps. low, high: of numbers, before any rounding
-    to float32.
+    to float32. gaps: of a target, the rows of each word that is a gap, as far as they are known.
     """
 
     reads: str
@@ -61,6 +64,7 @@ class Column:
     odd: dict[str, Odd] = field(default_factory=dict)
     low: float = math.inf
     high: float = -math.inf
+    gaps: dict[str, int] = field(default_factory=dict)
 
     def __len__(self) -> int:
         return len(self.values)
@@ -106,9 +110,10 @@ class Wanted:
 
     reads: by the place of a column in the file, from 0: number, text, date, or None, as its fields are (`settled`);
     other columns are not read and may hold anything. exact: columns of numbers that are kept apart in float64 (targets,
-    weights, times). raw: columns of text in which the words for a gap are words (ids). pure: columns that are numbers,
-    or dates, only where all of their fields are. missing: words for a gap; without the empty word an empty field is an
-    odd word. dtype: of the numbers; all are float64 where float32 would blur one column.
+    weights, times). raw: columns of text in which the words for a gap are words (ids). pure: targets, columns that are
+    numbers, or dates, only where all of their fields are; `target_column` says which of their words are gaps. missing:
+    words for a gap; without the empty word an empty field is an odd word. names: those of them that a target of words
+    may have as classes. dtype: of the numbers; all are float64 where float32 would blur one column.
     """
 
     reads: dict[int, str | None]
@@ -117,6 +122,7 @@ class Wanted:
     pure: frozenset[int] = frozenset()
     missing: frozenset[str] = GAPS
     dtype: str = "float32"
+    names: frozenset[str] = frozenset()
 
 
 @dataclass
@@ -250,6 +256,60 @@ def decimal_text(text: str) -> str:
     if number is None:
         return text
     return str(int(text)) if text.lstrip("+-").isdecimal() else number_text(number + 0.0)  # one zero
+
+
+# ---------------------------------------------------------------- targets
+
+
+def is_target_gap(word: str, missing: frozenset[str]) -> bool:
+    """Return whether a word is a gap in a target: one of those that are missing, and the usual ones among them but
+    CLASS_NAME in any case of letters."""
+    return word in missing or word.casefold() in _in_small_letters(missing)
+
+
+@lru_cache(16)
+def _in_small_letters(missing: frozenset[str]) -> frozenset[str]:
+    return frozenset(gap.casefold() for gap in missing & GAPS if gap != CLASS_NAME)
+
+
+def is_code(word: str) -> bool:
+    """Return whether a word is a whole number with zeros before it: 01 is another label than 1."""
+    return _CODE.fullmatch(word) is not None
+
+
+def target_column(column: Column, wanted: Wanted, kind: str | None, point: str = ".") -> Column:
+    """Return a column of pure fields without its words for a gap: as the numbers, or dates, that all others are, unless
+    there are codes among them; else as texts. kind: text, or None for what the words are.
+
+    A word that may be the name of a class is a gap where no other word is a text.
+    """
+    if column.reads != "text":
+        odd = {word: one for word, one in column.odd.items() if not is_target_gap(word, wanted.missing)}
+        return replace(column, odd=odd)
+    counts = column.counts()
+    gaps = {word for word in counts if word not in wanted.names and is_target_gap(word, wanted.missing)}
+    others = [word for word in counts if word not in gaps | wanted.names]
+    are_numbers = all(number_in(word, point) is not None for word in others)
+    if kind is None and are_numbers:
+        gaps |= wanted.names & counts.keys()
+    found = without_words(column, gaps)
+    if kind is None and not (are_numbers and any(map(is_code, others))):
+        of_gaps, found = found.gaps, settled(found, None, point, is_pure=True)
+        found.gaps = of_gaps
+    return found
+
+
+def without_words(column: Column, words: Collection[str]) -> Column:
+    """Return a column of texts in which these words are gaps, which its `gaps` counts, with the fields that were."""
+    counts = column.counts()
+    of_gaps = {word: rows for word, rows in counts.items() if word in words}
+    empty = int(np.count_nonzero(column.values < 0)) - sum(column.gaps.values())
+    if empty:
+        of_gaps[""] = of_gaps.get("", 0) + empty
+    known = [word for word in column.words if word not in of_gaps]
+    places = {word: place for place, word in enumerate(known)}
+    codes = np.array([*(places.get(word, -1) for word in column.words), -1], np.int32)
+    return Column("text", codes[column.values], known, gaps={**column.gaps, **of_gaps})
 
 
 # ---------------------------------------------------------------- what a column of texts is

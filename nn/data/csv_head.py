@@ -15,7 +15,7 @@ import numpy as np
 
 from ..core import extension
 from ..utils import DataError, UsageError
-from .column import BYTE_ORDER_MARK, GAPS, TRUTHS, WINDOWS, date_in, decoded
+from .column import BYTE_ORDER_MARK, GAPS, TRUTHS, WINDOWS, date_in, decoded, is_code
 from .dataset import UNSAID, Schema
 from .source import Source
 
@@ -31,6 +31,7 @@ _BLANK = " "  # or several, or tabs; tried where none of the others but tab sepa
 _PLACE = np.dtype([("start", "i8"), ("stop", "i8"), ("doubled", "i4"), ("is_number", "i4")])  # struct csv_place
 _NO_PLACES = np.empty(0, _PLACE)
 _ROW = np.dtype([("line", "i8"), ("fields", "i8")])  # struct csv_row
+_WHOLE_LABEL = re.compile(r"[-+]?\d{1,18}(?:[.,]0*)?", re.ASCII)
 _WHOLE = re.compile(r"\d{1,18}", re.ASCII)
 _LEAST_NAMES = 3  # numbers that are taken for names where they count the columns
 _MANY_COLUMNS = 8  # whose numbers do not ascend by chance
@@ -65,6 +66,15 @@ class Head:
         """Return how messages call a column: by its name, or by its place counted from 1."""
         name = self.names[index] if self.names else ""
         return f"column {name}" if name else f"column {index + 1} of {self.width}"
+
+    def has_labels(self, place: int) -> bool:
+        """Return whether the first fields of a target may be labels: codes with zeros before them, or whole numbers of
+        which few differ."""
+        words = [row[place].text for row in self.rows if place < len(row) and row[place].kind == "number"]
+        if any(map(is_code, words)):
+            return True
+        are_whole = all(_WHOLE_LABEL.fullmatch(word) for word in words)
+        return are_whole and 2 * len({*words}) <= len(words)
 
     def kinds(self, places: Iterable[int], missing: frozenset[str]) -> dict[int, tuple]:
         """Return of each column (kind, least and greatest number) in the first rows. missing: words for a gap."""

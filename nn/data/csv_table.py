@@ -32,6 +32,7 @@ from .column import (
     number_in,
     settled,
     shortened,
+    target_column,
 )
 from .csv_head import LONGEST_LINE, Head, open_quote, read_head, too_long
 from .dataset import UNSAID, Schema
@@ -78,16 +79,25 @@ class CsvSource(TableSource):
         rows = self._rows(stored)
         columns = rows.columns
         guessed = [place for place, kind in wanted.reads.items() if kind is None and place not in wanted.raw]
+        for place in wanted.pure & columns.keys():
+            if columns[place].reads != "text":  # the words of texts are looked at below
+                columns[place] = target_column(columns[place], wanted, wanted.reads[place])
         odd = [place for place in guessed if columns[place].odd]
         texts = [place for place in odd if place in wanted.pure or not columns[place].is_mostly_right()]
         if texts:
-            columns |= self._rows(replace(stored, reads=dict.fromkeys(texts, "text"))).columns
+            again = replace(stored, reads=dict.fromkeys(texts, "text"), raw=stored.raw | wanted.pure)
+            columns |= self._rows(again).columns
         for place, column in columns.items():
             if len({*column.words}) < len(column.words):  # a word in UTF-8 and in the code page is one
                 columns[place] = column.with_words(column.words)
         if self._head.separator == ";":
             self._check_decimals(columns, guessed, rows.spans)
+        for place in wanted.pure & columns.keys():
+            columns[place] = target_column(columns[place], wanted, wanted.reads[place], self._head.point)
+            make_gaps(columns[place], wanted.missing)
         for place in guessed:
+            if place in wanted.pure and columns[place].reads == "text":
+                continue
             if columns[place].reads == "text":
                 columns[place] = settled(columns[place], None, self._head.point, place in wanted.pure)
                 make_gaps(columns[place], wanted.missing)
@@ -108,9 +118,12 @@ class CsvSource(TableSource):
         first = self._head.kinds(wanted.reads, wanted.missing)
         reads = {place: "text" if place in wanted.raw else kind for place, kind in wanted.reads.items()}
         reads = {place: kind or _STORED.get(first[place][0], "text") for place, kind in reads.items()}
+        labels = {place for place in wanted.pure if wanted.reads[place] is None and self._head.has_labels(place)}
+        reads |= dict.fromkeys(labels, "text")
+        texts = {place for place in wanted.pure if reads[place] == "text"}
         bounds = [first[p][1:] for p, kind in reads.items() if kind == "number" and p not in wanted.exact]
         is_double = any(low >= high and low != 0 for low, high in bounds) or is_coarse(*np.reshape(bounds, (-1, 2)).T)
-        return replace(wanted, reads=reads, dtype="float64" if is_double else wanted.dtype)
+        return replace(wanted, reads=reads, raw=wanted.raw | texts, dtype="float64" if is_double else wanted.dtype)
 
     def _filled(self, table: Table, wanted: Wanted) -> Table:
         """Return the table, its matrix of all columns of numbers, in float64 where float32 would blur one."""

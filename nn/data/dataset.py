@@ -13,8 +13,8 @@ from itertools import chain
 
 import numpy as np
 
-from ..utils import DataError, UsageError, default_threads
-from .column import GAPS, WINDOWS, Column
+from ..utils import DataError, UsageError, default_threads, listed
+from .column import GAPS, WINDOWS, Column, shortened
 from .kinds import Kind, split_names
 from .records import in_file, share_of, some_rows, within
 from .source import Files
@@ -198,6 +198,7 @@ class Targets:
     columns: list[str] | None = None  # the names of the target columns
     are_classes: bool = False  # names are classes by the file's format, however many
     are_indices: bool = False  # numbers are class indices by the file's format
+    spelling: Column | None = None  # the texts of numbers some of which are codes, 01
 
     @property
     def width(self) -> int:
@@ -234,8 +235,9 @@ class Dataset:
     times: float64 (rows,); the last rows in time are held out.
     path, given: of the files, absolute and as it was given, by which messages call them.
     left_out: columns that are no inputs, with the reason. remarks: what a person should know of how they were read.
-    unlabelled: rows that were left out because their target is a gap. ids: the text of each row of the --id columns, by
-    their names. is_part: these are some rows of those that sha256 stands for.
+    unlabelled: rows that were left out because their target is a gap; unlabelled_words: how many have each word for
+    one, "" for an empty field. ids: the text of each row of the --id columns, by their names. is_part: these are some
+    rows of those that sha256 stands for.
     memory: bytes within which the program is to stay; what has no room is in mapped files (data/records.py).
     """
 
@@ -259,6 +261,7 @@ class Dataset:
     kinds: tuple[Kind, ...] = ()  # of the features; none: all are numbers without gaps
     kept_choices: dict[str, str] = field(default_factory=dict)  # see Choices.kept
     unlabelled: int = 0
+    unlabelled_words: dict[str, int] = field(default_factory=dict)
     ids: dict[str, list[str]] = field(default_factory=dict)
     given: str | None = None
     memory: int | None = None
@@ -345,6 +348,14 @@ class Dataset:
             return None
         return self.x.reshape(self.rows, -1)[:, self.now]
 
+    def about_unlabelled(self) -> str:
+        """Return how many rows were left out for want of a target, and for which words; nothing where none were."""
+        if not self.unlabelled:
+            return ""
+        counts = sorted(self.unlabelled_words.items(), key=lambda item: -item[1])
+        words = [f"{shortened(word) if word else 'empty'} ({rows})" for word, rows in counts]
+        return f"left out: {self.unlabelled} rows without a target: {listed(words)}"
+
     def class_counts(self, rows=None) -> list[int]:
         """Return the rows of each class, in the order of `classes`, among all rows or the given ones."""
         y = self.y if rows is None else self.y[rows]
@@ -365,7 +376,8 @@ def check_trainable(ds: Dataset) -> None:
     if len(present) == 1:
         column = f", column {ds.targets[0]}" if ds.targets and len(ds.targets) == 1 else ""
         told = "expected at least two classes to train on; add rows of another class or choose the target with --target"
-        raise DataError(f"{name_of(ds)}{column}: only class {present[0]} ({ds.rows} rows), {told}")
+        left_out = f"; {ds.about_unlabelled()}" if ds.unlabelled else ""
+        raise DataError(f"{name_of(ds)}{column}: only class {present[0]} ({ds.rows} rows), {told}{left_out}")
 
 
 # ---------------------------------------------------------------- the digest

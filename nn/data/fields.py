@@ -7,15 +7,31 @@ Rows without a target are left out first; what else they hold does not matter.
 from __future__ import annotations
 
 import shlex
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
 
 from ..utils import DataError
-from .column import MOSTLY, OTHERS, Column, Odd, Table, as_text, is_not_finite, number_text, settled, shortened, valued
+from .column import (
+    CLASS_NAME,
+    MOSTLY,
+    OTHERS,
+    Column,
+    Odd,
+    Table,
+    Wanted,
+    as_text,
+    is_not_finite,
+    number_text,
+    settled,
+    shortened,
+    valued,
+    without_words,
+)
 from .dataset import Dataset, Places, Schema, TableRows
-from .kinds import RARE, Kind, in_a_list, kind_of
+from .kinds import RARE, Kind, in_a_list, kind_of, way_of_numbers
 from .source import TableSource
 from .written import DIGIT
 
@@ -31,18 +47,19 @@ _ENOUGH = 10  # fields, none of which is a number, that show a column to be anot
 # ---------------------------------------------------------------- rows without a target
 
 
-def without_unlabelled(source: TableSource, table: Table, places: Places) -> tuple[Table, int]:
-    """Return (the table without the rows in which a target is a gap, how many these are). DataError: all are.
+def without_unlabelled(source: TableSource, table: Table, places: Places) -> tuple[Table, dict]:
+    """Return (the table without the rows in which a target is a gap, what a Dataset says of these). DataError: all are.
 
     An odd word among the numbers of a target is no gap, but an error.
     """
     gaps = [table.columns[place].is_gap for place in places.targets if not table.columns[place].odd]
     lacks = np.logical_or.reduce(gaps) if gaps else np.zeros(len(table), bool)
     if not lacks.any():
-        return table, 0
+        return table, {}
     if lacks.all():
         told = "expected some that have one; choose the target with --target"
         raise DataError(f"{source.path}: no row has a target, all {len(table)} have a gap there, {told}")
+    unlabelled_words = _gap_words(source, table, places.targets)
     rows = np.flatnonzero(~lacks)
     numbers = table.numbers[rows]
     slots, columns = {place: slot for slot, place in enumerate(table.number_places)}, {}
@@ -56,7 +73,34 @@ def without_unlabelled(source: TableSource, table: Table, places: Places) -> tup
             codes[order] = np.arange(len(order))
             values, words = codes[values], [words[code] for code in order]
         columns[place] = replace(column, values=values, words=words, odd=odd)
-    return replace(table, columns=columns, numbers=numbers, kept=rows), int(lacks.sum())
+    found = {"unlabelled": int(lacks.sum()), "unlabelled_words": unlabelled_words}
+    return replace(table, columns=columns, numbers=numbers, kept=rows), found
+
+
+def _gap_words(source: TableSource, table: Table, targets: list[int]) -> dict[str, int]:
+    """Return how many gaps of targets each word stands for; the columns whose words are not known are read again."""
+    words: Counter[str] = Counter()
+    for place in targets:
+        column = table.columns[place]
+        is_gap = column.is_gap
+        if sum(column.gaps.values()) == np.count_nonzero(is_gap):
+            words.update(column.gaps)
+            continue
+        wanted = Wanted({place: column.reads}, exact=frozenset([place]), missing=frozenset())
+        again = source.read(wanted).columns[place]
+        words.update({word: one.rows for word, one in again.odd.items()})
+        if again.reads != "text":
+            numbers = again.values[is_gap & ~again.is_gap]
+            words.update(as_text(Column(again.reads, numbers)).texts())
+    return dict(words)
+
+
+def without_class_name(column: Column) -> Column:
+    """Return a target's texts with a gap for CLASS_NAME where the others are numbers as people write them."""
+    others = {word: rows for word, rows in column.counts().items() if word != CLASS_NAME}
+    if CLASS_NAME not in column.words or not others or way_of_numbers(others) is None:
+        return column
+    return without_words(column, [CLASS_NAME])
 
 
 # ---------------------------------------------------------------- odd words

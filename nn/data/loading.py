@@ -18,13 +18,13 @@ import numpy as np
 from ..utils import DataError, InputNotFound, LayersMismatch, UsageError, log, names_apart
 from . import records
 from .arrays import Arrays, images_of
-from .column import Column, Table, Wanted, decimal_text, odd_words, settled
+from .column import CLASS_NAME, Column, Table, Wanted, decimal_text, is_code, is_target_gap, odd_words, settled
 from .dataset import Dataset, Places, Schema, TableRows, columns_digest, name_of
 from .encoding import ColumnEncoder
-from .fields import odd_remarks, remarks_on, role_values, without_unlabelled
+from .fields import odd_remarks, remarks_on, role_values, without_class_name, without_unlabelled
 from .formats import FORMATS, recognise
 from .frames import open_frame
-from .kinds import NUMBER, Kind, decide, kind_of
+from .kinds import NUMBER, Kind, decide, kind_of, split_names
 from .lookup import column_mismatch, columns_asked_for, find_places
 from .source import TableSource, absolute, are_there
 from .splits import split_rows
@@ -62,15 +62,18 @@ def _loaded(path, schema: Schema, labelled: bool, y) -> Dataset:
             return _of_arrays(known.arrays(files[0], schema.dtype, labelled), path, schema)
         source, recorded = known.table(files, path, schema), absolute(path)
     places = find_places(source, schema, labelled)
-    table, unlabelled = source.read(_wanted(places, schema)), 0
+    table, unlabelled = source.read(_wanted(places, schema)), {}
     if "group" in places.roles:
         groups = table.columns[places.roles["group"]]
         table.columns[places.roles["group"]] = canonical(groups, kind_of(groups, Kind("category"), ""))
+    for place in places.targets:
+        if table.columns[place].reads == "text" and schema.classes is None:
+            table.columns[place] = without_class_name(table.columns[place])
     if labelled and not schema.plain:
         table, unlabelled = without_unlabelled(source, table, places)
     is_whole = labelled or not any(table.columns[place].is_gap.any() for place in places.targets)
     has_targets = bool(places.targets) and is_whole
-    return _dataset(source, table, places, schema, has_targets, path=recorded, unlabelled=unlabelled)
+    return _dataset(source, table, places, schema, has_targets, path=recorded, **unlabelled)
 
 
 def _wanted(places: Places, schema: Schema) -> Wanted:
@@ -84,12 +87,27 @@ def _wanted(places: Places, schema: Schema) -> Wanted:
         reads = {place: encoder.reads for place, encoder in encoders}
     else:
         reads = {place: "text" if place in choices and choices[place] != NUMBER else None for place in places.features}
-    reads |= dict.fromkeys(places.targets, "number" if schema.plain or len(places.targets) > 1 else None)
+    has_words = any(is_code(name) or is_target_gap(name, schema.missing) for name in schema.classes or ())
+    of_targets = "text" if has_words else None
+    if schema.plain or len(places.targets) > 1:
+        of_targets = "number"
+    reads |= dict.fromkeys(places.targets, of_targets)
     reads |= dict.fromkeys(places.ids, "text")
     reads |= {place: {"weight": "number", "group": "text", "time": None}[role] for role, place in places.roles.items()}
     exact = {*places.targets, *(place for role, place in places.roles.items() if role != "group")}
     missing = frozenset() if schema.plain or (is_numeric and not schema.of_model) else schema.missing
-    return Wanted(reads, frozenset(exact), frozenset(places.ids), frozenset(places.targets), missing, schema.dtype)
+    names = _class_names(schema, missing) if of_targets != "number" else frozenset()
+    targets = frozenset(places.targets)
+    return Wanted(reads, frozenset(exact), frozenset(places.ids), targets, missing, schema.dtype, names)
+
+
+def _class_names(schema: Schema, missing: frozenset[str]) -> frozenset[str]:
+    """Return the words for a gap that a target may have as names of classes: those of a model, else CLASS_NAME."""
+    if schema.task == "regression":
+        return frozenset()
+    if schema.classes is not None:
+        return frozenset(name for name in schema.classes if is_target_gap(name, missing))
+    return frozenset({CLASS_NAME}.difference(split_names(schema.choices.missing)))
 
 
 def _dataset(source: TableSource, table: Table, places: Places, schema: Schema, has_targets: bool, **known) -> Dataset:
@@ -137,13 +155,22 @@ def _dataset(source: TableSource, table: Table, places: Places, schema: Schema, 
     if places.roles:
         facts |= role_values(source, table, places)
     if table.sha256 is None or not isinstance(x, np.ndarray):
-        beside = ([table.columns[p] for p in own] for own in (places.targets, places.roles.values(), places.ids))
+        of_targets = [_as_in_training(table.columns[place], schema) for place in places.targets]
+        others = ([table.columns[p] for p in own] for own in (places.roles.values(), places.ids))
+        beside = of_targets, *others
         facts["digest"] = columns_digest(list(columns.values()), *beside)
     ds = dataset_of(x, targets, schema, kinds=tuple(kinds) if decided else (), **facts)
     for line in remarks if schema.of_model else ():
         log.warning("%s", line)
     ds.remarks += [] if schema.of_model else [*remarks, *remarks_on(ds)]
     return ds
+
+
+def _as_in_training(column: Column, schema: Schema) -> Column:
+    """Return a target as the training of a model had it: an earlier version took codes, 01, for numbers."""
+    if column.reads != "text" or any(map(is_code, schema.classes or column.words)):
+        return column
+    return settled(column, None, is_pure=True)
 
 
 def _is_clean(column: Column) -> bool:
@@ -237,6 +264,8 @@ def load_for(
     given = {name: value for name, value in (("separator", separator), ("header", header)) if value}
     schema = replace(schema, choices=replace(schema.choices, strict=strict, **given))
     ds = load(path, schema, labelled=labelled, memory=memory, y=y)
+    if ds.unlabelled:
+        log.warning("%s: %s", name_of(ds), ds.about_unlabelled())
     if schema.fills_gaps and not strict:
         ds = without_gaps(net, ds, "; --strict refuses them")
     if net.encoding is not None:

@@ -3,12 +3,27 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from contextlib import suppress
 
 import numpy as np
 
 from ..utils import DataError, LayersMismatch, UsageError, listed, log
-from .column import TRUTHS, Column, Table, as_text, is_coarse, is_not_finite, number_in, number_text, shortened, valued
+from .column import (
+    TRUTHS,
+    Column,
+    Table,
+    as_text,
+    decimal_text,
+    is_coarse,
+    is_code,
+    is_not_finite,
+    number_in,
+    number_text,
+    settled,
+    shortened,
+    valued,
+)
 from .dataset import AUTO_CLASSES, Dataset, Schema, Targets
 from .fields import check_numbers, first_odd, gap_advice, place_of
 from .kinds import way_of_dates, way_of_numbers
@@ -36,6 +51,9 @@ def targets_of(source: TableSource, table: Table, places: list[int], schema: Sch
         for one in places:
             check_numbers(source, table, one)
         return Targets(np.column_stack([one.values for one in columns]), **told)
+    if column.reads == "text" and schema.classes is None and _are_codes(column.words):
+        spelling = None if schema.task == "regression" else column
+        return Targets(settled(column, "number").values[:, None], spelling=spelling, **told)
     column = as_text(column)
     is_few = schema.task == "auto" and len(column.words) <= FEW_CLASSES  # they may be names as well: 4dr, 2dr
     may_be_numbers = schema.classes is None and schema.task in ("regression", "auto") and not is_few
@@ -52,6 +70,11 @@ def targets_of(source: TableSource, table: Table, places: list[int], schema: Sch
     order = np.array(sorted(range(len(column.words)), key=column.words.__getitem__), np.intp)
     values = np.append(np.argsort(order), -1).astype(np.int32)[column.values]  # a gap stays -1
     return Targets(values[:, None], names=[column.words[i] for i in order], **told)
+
+
+def _are_codes(words: list[str]) -> bool:
+    """Return whether words are numbers, some of them with zeros before them."""
+    return any(map(is_code, words)) and all(number_in(word) is not None for word in words)
 
 
 def _check_names(source: TableSource, table: Table, place: int, column: Column, schema: Schema) -> None:
@@ -157,9 +180,10 @@ def _positive_last(y: np.ndarray, classes: list[str] | None, task: str, asked: s
     no, yes = np.bincount(y, minlength=2)
     positive = int(number_in(classes[1]) == 1 or yes <= no)
     if asked is not None:
-        if asked not in classes:
+        same = [name for name in classes if decimal_text(name) == decimal_text(asked)]
+        if asked not in classes and len(same) != 1:
             raise UsageError(f"--positive {asked}: {place} has the classes {' and '.join(classes)}; name one of them")
-        positive = classes.index(asked)
+        positive = classes.index(asked if asked in classes else same[0])
     elif set(says_yes) == {False, True}:
         positive = says_yes.index(True)
     return (y, classes) if positive == 1 else (1 - y, classes[::-1])
@@ -217,7 +241,18 @@ def _numbers(targets: Targets, schema: Schema) -> tuple[np.ndarray, list[str]] |
     if is_multiclass and whole and outputs is not None and count < outputs and not is_two:  # all that it can mean
         firsts = [first for first in (0, 1) if first <= distinct[0] and distinct[-1] < first + outputs]
         labels = np.arange(firsts[0], firsts[0] + outputs, dtype=np.float64) if firsts else distinct
+    if targets.spelling is not None:
+        return _spelled(targets.spelling, labels)
     return np.searchsorted(labels, distinct).astype(np.int32)[which], [number_text(value + 0.0) for value in labels]
+
+
+def _spelled(column: Column, labels: np.ndarray) -> tuple[np.ndarray, list[str]]:
+    """Return (y, class names) of labels in their own spelling: 01 is another class than 1, but 1.0 is the same."""
+    of_words = [word if is_code(word) else decimal_text(word) for word in column.words]
+    known = {number_in(name) for name in of_words}
+    others = [number_text(value + 0.0) for value in labels.tolist() if value not in known]
+    names = sorted({*of_words, *others}, key=lambda name: (number_in(name), name))
+    return np.array(list(map(names.index, of_words)), np.int32)[column.values], names
 
 
 def _are_whole(values: np.ndarray) -> bool:
@@ -263,7 +298,9 @@ def _known_classes(targets: Targets, classes: list[str]) -> np.ndarray:
             raise DataError(f"{targets.place}: {targets.width} target columns, {told}; choose with --target")
         return targets.values.argmax(axis=1).astype(np.int32)
     index = {name: i for i, name in enumerate(classes)}
-    by_value = {value: i for i, name in enumerate(classes) if (value := number_in(name)) is not None}
+    values = [number_in(name) for name in classes]
+    counts = Counter(values)
+    by_value = {value: i for i, value in enumerate(values) if value is not None and counts[value] == 1}
     if targets.names is not None:
         labels, codes = targets.names, targets.values[:, 0].astype(np.intp)
     else:

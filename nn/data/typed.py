@@ -18,7 +18,20 @@ from itertools import accumulate
 import numpy as np
 
 from ..utils import DataError, default_threads
-from .column import VALUE_IN, Column, Odd, Span, Table, Wanted, as_text, is_coarse, number_text, settled, unicode_text
+from .column import (
+    VALUE_IN,
+    Column,
+    Odd,
+    Span,
+    Table,
+    Wanted,
+    as_text,
+    is_coarse,
+    number_text,
+    settled,
+    target_column,
+    unicode_text,
+)
 from .records import new_rows
 from .source import Files, TableSource, check_same_columns, database_of
 
@@ -243,7 +256,10 @@ class _Fields:
     def __init__(self, rows: int, wanted: Wanted, place: int):
         self._rows, self._kind = rows, wanted.reads[place]
         self._missing = frozenset() if place in wanted.raw else wanted.missing
-        self._is_pure = place in wanted.pure
+        self._words = self._missing  # for a gap
+        self._wanted, self._is_pure = wanted, place in wanted.pure
+        if self._is_pure and self._kind != "number":  # target_column decides
+            self._words = self._missing & {""}
         self.reads, self._values, self._places = None, None, {}  # of each word the place, in the order of the rows
 
     def add(self, block: Column, at: int) -> None:
@@ -279,7 +295,7 @@ class _Fields:
 
     def _encoded(self, block: Column) -> np.ndarray:
         """Return codes (rows,) int32 of the words of all blocks, -1 for a gap."""
-        codes, words = block.values, [None if word in self._missing else word for word in block.words]
+        codes, words = block.values, [None if word in self._words else word for word in block.words]
         if "" not in self._missing:
             codes, words = np.where(codes < 0, len(words), codes), [*words, ""]
         first = np.full(len(words) + 1, len(codes))
@@ -296,13 +312,19 @@ class _Fields:
         if self.reads in VALUE_IN:
             column = self._of_values()
         elif self._values is not None:
-            column = settled(Column("text", self._values, list(self._places)), kind, is_pure=self._is_pure)
+            column = self._of_texts()
         if column is not None:
             make_gaps(column, self._missing)
             if column.reads == "text" or kind or column.odd or column.low <= column.high:
                 return column
         gap, dtype = (-1, np.int32) if kind in (None, "text") else (np.nan, np.float64)
         return Column(kind or "text", np.full(self._rows, gap, dtype))
+
+    def _of_texts(self) -> Column:
+        column = Column("text", self._values, list(self._places))
+        if self._is_pure and self._kind != "number":
+            return target_column(column, self._wanted, self._kind)
+        return settled(column, self._kind)
 
     def _of_values(self) -> Column:
         """Return the column of numbers or of seconds; gaps among them are those that equal a word for a gap."""

@@ -53,8 +53,7 @@ def about_training(ds) -> str:
     if ds.left_out:
         reasons = listed([f"{name or '(no name)'} ({why})" for name, why in ds.left_out.items()], 10)
         lines.append(f"left out: {reasons}; --numbers or --categories keeps a column")
-    if ds.unlabelled:
-        lines.append(f"left out: {ds.unlabelled} rows without a target")
+    lines += filter(None, [ds.about_unlabelled()])
     return "\n".join(map(printable, [*lines, *ds.remarks]))
 
 

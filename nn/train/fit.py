@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from ..core.metrics import decide
-from ..data.dataset import Dataset
+from ..data.dataset import Dataset, name_of
 from ..data.loading import load_for
 from ..ds import load
 from ..files.checkpoint import Checkpoint
@@ -19,7 +19,7 @@ from ..test import test
 from ..test.compare import compared
 from ..test.importance import Importance, importance
 from ..test.shapley import Explanation, explain
-from ..utils import LayersMismatch, UsageError, listed
+from ..utils import LayersMismatch, UsageError, listed, log
 from ..watch.callbacks import Callback
 from .call import train
 from .effort import Effort, effort_for, why_not
@@ -53,6 +53,8 @@ def fit(
     saving = checkpoint if isinstance(checkpoint, Checkpoint) else Checkpoint(checkpoint, **of_checkpoint)
     described = parsed(layers, of_network)
     ds = data if isinstance(data, Dataset) else training_data(data, target, described, of_load, of_network)
+    if ds.unlabelled:
+        log.warning("%s: %s", name_of(ds), ds.about_unlabelled())
     reason = chooses and why_not(ds, chooses)
     if reason and effort:
         raise UsageError(f"--effort {effort}: {reason}; leave it out or give --layers")

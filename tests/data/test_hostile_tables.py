@@ -74,7 +74,9 @@ def test_what_is_masked_or_a_gap_is_no_number_anywhere():
     x, y = np.random.default_rng(0).random((60, 2)), np.arange(60) % 2
     gaps = np.ma.array(x, mask=x > 0.9)
     net = trained_on(nn.Dataset(x, y, "binary"))
-    for use in (lambda: net.predict(gaps), lambda: nn.train(net, nn.Dataset(gaps, y, "binary"), epochs=1)):
+    filled = np.where(x > 0.9, np.array(net.medians), x)  # of training, which knew no gap
+    assert np.array_equal(net.predict(gaps), net.predict(filled))
+    for use in [lambda: nn.train(net, nn.Dataset(gaps, y, "binary"), epochs=1)]:
         with pytest.raises(DataError, match=r"(row 3, column 2 of 2|x\[2, 1\]): found nan"):
             use()
     with pytest.raises(DataError, match="y: found a masked value"):
@@ -83,8 +85,10 @@ def test_what_is_masked_or_a_gap_is_no_number_anywhere():
     with pytest.raises(DataError, match="complex numbers"):
         net.predict(x * 1j)
     net = trained_on(nn.load({"a": [0.5, 1.5] * 30, "y": [0, 1] * 30}))
-    with pytest.raises(DataError, match="the rows have gaps"):
-        nn.test(net, nn.load({"a": [0.5, None] * 30, "y": [0, 1] * 30}))
+    other = nn.load({"a": [0.5, net.medians[0]] * 30, "y": [0, 1] * 30})
+    assert nn.test(net, nn.load({"a": [0.5, None] * 30, "y": [0, 1] * 30})) == nn.test(net, other)
+    with pytest.raises(DataError, match="the rows have gaps, texts or dates"):
+        nn.test(net, nn.load({"a": ["u", "v"] * 30, "y": [0, 1] * 30}))
     pytest.importorskip("sklearn")
     found = []
     for rows in (gaps, gaps.filled(np.nan)):
