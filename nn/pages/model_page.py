@@ -106,7 +106,10 @@ def _answer(net, result: dict, about: str) -> str:
     if net.task == "multiclass":
         share = np.sum(result["confusion"], axis=1).max() / np.sum(result["confusion"])
         return f"{start} is right for {rate('accuracy')}; the most frequent class alone would be for {share:.4f}."
-    return f"{start} is off by {rate('rmse', number_text)} (root mean square); R2 {rate('r2', number_text)}."
+    return (
+        f"{start} is off by {rate('rmse', number_text)} (root mean square), {rate('mae', number_text)} (mean absolute)"
+        f"; R2 {rate('r2', number_text)}."
+    )
 
 
 def _confusion(names, counts) -> Table:

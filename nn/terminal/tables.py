@@ -138,7 +138,7 @@ def _next_step(result: dict) -> str:
 
 
 OF_EFFORT = {
-    name: (RATES | NUMBERS)[name] for name in ("roc_auc", "pr_auc", "f1", "accuracy", "log_loss", "rmse", "r2")
+    name: (RATES | NUMBERS)[name] for name in ("roc_auc", "pr_auc", "f1", "accuracy", "log_loss", "rmse", "mae", "r2")
 }
 FAR_APART = 3.0  # times the training loss, from which a network knows its training rows rather than their rule
 MOST_TRIALS = 8  # in the table, unless --verbose

@@ -33,6 +33,8 @@ from ..nn_aux import ACTIVATIONS
 from ..settings.values import check_is_number
 from ..utils import DataError, NnError, RowError, UsageError, listed, log
 
+MOST_OF_ONE_ROW = 0.1  # of the squared error
+LEAST_ROWS_OF_A_TENTH = 30  # of fewer rows some row has more than a tenth of the squared error by nature
 remarks = log.getChild("figures")  # on figures that are undefined, or set to 0
 
 
@@ -196,6 +198,7 @@ def regression_report(
             "the network gives the same value for every row; train it with another --seed, a smaller"
             " --learning_rate, --init glorot or a linear output layer"
         )
+    _remark_on_one_large_error(judged.truth, judged.scores, weights)
     beyond = [name for name, value in figures.items() if value is not None and not math.isfinite(value)]
     if beyond:
         remarks.warning("%s undefined: squares of such large or small values leave float64's range", listed(beyond))
@@ -218,6 +221,26 @@ def figures_by_target(truth, predicted, targets: Sequence[str] | None = None, pe
             figures[name] = value if is_defined else None
         by_target.append(figures)
     return by_target
+
+
+def _remark_on_one_large_error(truth: np.ndarray, predicted: np.ndarray, weights: np.ndarray | None) -> None:
+    """Say which row has more than a tenth of the squared error; truth and predicted (rows, outputs)."""
+    if len(truth) < LEAST_ROWS_OF_A_TENTH:
+        return
+    with np.errstate(all="ignore"):
+        squares = (predicted - truth) ** 2
+        row_squares = squares.sum(axis=1) if weights is None else squares.sum(axis=1) * weights
+        row = int(row_squares.argmax())
+        share = row_squares[row] / row_squares.sum()
+    if share > MOST_OF_ONE_ROW:
+        output = int(squares[row].argmax())
+        remarks.warning(
+            "one of %d rows makes %.0f %% of the squared error (true %.6g, predicted %.6g): see the MAE of all rows",
+            len(truth),
+            100 * share,
+            truth[row, output],
+            predicted[row, output],
+        )
 
 
 # -------------------------------------------------------------------------------- checks

@@ -88,6 +88,25 @@ def test_regression_figures_are_those_of_scikit_learn(rows, outputs, dtype, shif
     assert [report[name] for name in ("rows", "mse", "mae", "rmse", "r2")] == close([rows, mse, mae, mse**0.5, r2])
 
 
+@pytest.mark.parametrize("weight", [1, 3])
+def test_a_row_with_much_of_the_squared_error_is_named(warnings_of, weight):
+    truth, predicted = np.zeros((40, 1)), np.full((40, 1), 0.5)
+    truth[7], predicted[7] = 10.0, 8.0  # 4 of 39 / 4 + 4
+    weights = np.ones(40, int)
+    weights[7] = weight
+    regression_report(truth, predicted, weights=weights)
+    share = 4 * weight / (39 / 4 + 4 * weight)
+    told = f"one of 40 rows makes {100 * share:.0f} % of the squared error (true 10, predicted 8)"
+    assert told in warnings_of()[-1]
+
+
+def test_an_even_error_and_few_rows_are_not_remarked_on(warnings_of):
+    truth = np.arange(40.0)[:, None]
+    regression_report(truth, truth + 0.5)
+    regression_report(truth[:20], truth[:20] + truth[:20] ** 4)
+    assert warnings_of() == []
+
+
 def test_a_regression_report_worked_by_hand():
     """Output 0 is right (r2 1); output 1 is off by -1, 0, 3 around a mean of 2: r2 = 1 - 10/8 = -1/4."""
     truth, predicted = np.array([[1, 0], [2, 2], [3, 4]]), np.array([[1, -1], [2, 2], [3, 7]])
