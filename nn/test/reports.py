@@ -30,6 +30,7 @@ from ..data.dataset import name_of
 from ..data.frames import open_frame
 from ..data.loading import load_for
 from ..nn_aux import ACTIVATIONS
+from ..settings.flags import DEFAULTS
 from ..settings.values import check_is_number
 from ..utils import DataError, NnError, RowError, UsageError, listed, log
 
@@ -254,6 +255,8 @@ def check_threshold(net, threshold: float | None) -> None:
     if not math.isfinite(threshold):
         raise UsageError(f"--threshold {threshold}: expected a finite number, such as 0.5")
     if net.task != "binary":
+        if threshold == DEFAULTS["threshold"]:  # the settings that a model keeps name it for every task
+            return
         raise UsageError(f"--threshold {threshold:g}: is for two classes, the task is {net.task}; leave it out")
     output = ACTIVATIONS[net.layers[-1].output_function]
     if not output.low <= threshold <= output.high:
