@@ -7,7 +7,7 @@ import os
 from ..layers import describe, to_spec
 from ..layers import parse as parse_layers
 from ..nn_aux import TASKS
-from ..settings.flags import given_values, keywords
+from ..settings.flags import given_values, keywords, settings_of_model
 from ..settings.values import check_is_number
 from ..terminal import console, tables
 from ..terminal.figures import layers_of
@@ -185,6 +185,9 @@ def info_command(flags) -> None:
     if flags.model is not None:
         net = load_network(flags)
         layers, facts = net.layers, net.metadata()
+        for own in [facts, *facts.get("members", ())]:
+            if "config" in own:
+                own["config"] = settings_of_model(own["config"])
     elif flags.layers is not None:
         output, _ = TASKS.get(flags.task, TASKS["regression"])
         net, layers = None, parse_layers(flags.layers, flags.activation or "relu", output)

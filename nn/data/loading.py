@@ -26,7 +26,7 @@ from .formats import FORMATS, recognise
 from .frames import open_frame
 from .kinds import NUMBER, Kind, decide, kind_of, split_names
 from .lookup import column_mismatch, columns_asked_for, find_places
-from .source import TableSource, absolute, are_there
+from .source import TableSource, absolute, are_there, is_uri, lies_elsewhere
 from .splits import split_rows
 from .targets import dataset_of, now_among, targets_of
 
@@ -327,9 +327,20 @@ def training_file(net, model: str | os.PathLike) -> str:
     if recorded is None:
         raise UsageError(f"{model} does not record its training data; give --dataset")
     files = [recorded] if os.path.exists(recorded) else recorded.split(",")
-    beside = ",".join(str(Path(model).parent / Path(file).name) for file in files)
-    for path in (recorded, beside):
-        if are_there(path):
-            return path
+    beside = ",".join(str(Path(model).parent / _file_name(file)) for file in files)
+    if not lies_elsewhere(recorded) and are_there(recorded):
+        return recorded
+    if are_there(beside):
+        return beside
+    if lies_elsewhere(recorded):
+        raise UsageError(
+            f"{model} was trained on {recorded}, and no host is asked because a model names it; copy the data to "
+            f"{beside}, or give --dataset"
+        )
     cure = "restore it or give other data with --dataset"
     raise InputNotFound(f"{recorded}: the training data of {model} is missing, and so is {beside}; {cure}")
+
+
+def _file_name(file: str) -> str:
+    """Return the name of a file without its folder, and without the query of a URI."""
+    return Path(file.partition("?")[0] if is_uri(file) else file).name

@@ -363,12 +363,33 @@ def is_uri(path: str) -> bool:
     return bool(_URI.match(path)) and not os.path.exists(path)
 
 
+def lies_elsewhere(path: str) -> bool:
+    """Return whether a host would be asked for one of the files that `path` stands for."""
+    if os.path.exists(path):
+        return False
+    for uri in filter(is_uri, path.split(",")):
+        inner = _path_of_uri(uri)
+        if inner is None or lies_elsewhere(inner):
+            return True
+    return False
+
+
+def _path_of_uri(uri: str) -> str | None:
+    """Return the path of a URI of this machine's files, file:///data/a.csv; None for another URI."""
+    try:
+        parts = urlsplit(uri)
+    except ValueError:  # brackets that are no address
+        return None
+    return unquote(parts.path) if parts.scheme == "file" and parts.netloc in ("", "localhost") else None
+
+
 def file_of_uri(uri: str) -> str:
     """Return the file of a URI, of file:// its path. Raises InputNotFound, and UsageError for one with a password or
     key: models, pages and messages show it."""
+    path = _path_of_uri(uri)
+    if path is not None:
+        return path
     parts = urlsplit(uri)
-    if parts.scheme == "file" and parts.netloc in ("", "localhost"):
-        return unquote(parts.path)
     user, _, host = parts.netloc.rpartition("@")
     is_cut = ":" in host and not host.endswith("]") and not host.rpartition(":")[2].isdecimal()  # a password with / ? #
     told = ["a password"] * (":" in user or is_cut or "@" in parts.query + parts.fragment)

@@ -14,7 +14,7 @@ from ..core.thresholds import cut_offs
 from ..data.dataset import TableRows
 from ..data.source import short_name
 from ..nn_aux import METRICS, TASKS
-from ..settings.flags import BY_NAME
+from ..settings.flags import BY_NAME, settings_of_model
 from ..settings.values import parse_rule
 from ..terminal import figures
 from ..terminal.figures import count_text, ends_text, number_text, rate_text, setting_text, shape_text
@@ -398,7 +398,8 @@ def _training(net) -> list[Block]:
 
 def _settings(net) -> dict:
     """Return the flags of the training, by name; of a file for --validation without its folder."""
-    found = {name: net.config[name] for name in sorted({*net.config} & {*BY_NAME})}
+    known = settings_of_model(net.config)
+    found = {name: known[name] for name in sorted({*known} & {*BY_NAME})}
     found |= {"validation": basename(found["validation"])} if isinstance(found.get("validation"), str) else {}
     return {name: value for name, value in found.items() if value not in (None, False)}
 

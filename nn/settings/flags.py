@@ -327,6 +327,22 @@ BY_NAME = {name: flag for flag in FLAGS for name in (flag.name, flag.alias) if n
 DEFAULTS = {flag.name: flag.default for flag in FLAGS if flag.default is not None}
 
 
+_OF_MODELS = {flag.name for flag in FLAGS if flag.of in ("load", "network", "engine", "train", "several")}
+_OF_MODELS |= {"layers", "effort"}
+
+
+def settings_of_model(config: dict) -> dict:
+    """Return those of a model's settings that say what is computed. A model may come from a stranger: others that are
+    flags, such as files to be written, are none of its business."""
+    others = {name for name, flag in {**MODES, **BY_NAME}.items() if flag.name not in _OF_MODELS}
+    return {name: value for name, value in config.items() if plain_name(name) not in others}
+
+
+def plain_name(name: str) -> str:
+    """Return the Python name of a flag that is written as on the command line."""
+    return name.removeprefix("--").replace("-", "_")
+
+
 def read_by(mode: str) -> set[str]:
     return {mode, *(flag.name for flag in FLAGS if mode in flag.modes)}
 

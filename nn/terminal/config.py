@@ -6,7 +6,7 @@ import json
 from collections import Counter
 from types import SimpleNamespace
 
-from ..settings.flags import BY_NAME, GONE, MODES, meant
+from ..settings.flags import BY_NAME, DEFAULTS, GONE, MODES, meant, plain_name, settings_of_model
 from ..utils import DataError, InputNotFound, UsageError, is_file_name, os_reason
 
 MOST_BYTES = 1 << 20
@@ -71,7 +71,7 @@ def apply_config(given: SimpleNamespace) -> None:
     path = given.config
     known = {name: flag for name, flag in {**MODES, **BY_NAME}.items() if name != REFUSED}
     values = {}
-    for name, value in _flags_of(path, read_config(path), for_training=bool(given.train)).items():
+    for name, value in _flags_of(path, read_config(path), given).items():
         if name in GONE:
             if value is not None and value is not False:
                 raise UsageError(f"{path}: {name}: has gone; use {GONE[name]}")
@@ -102,26 +102,53 @@ def apply_config(given: SimpleNamespace) -> None:
             given.scaling = None
 
 
-def _flags_of(path: str, values: dict, for_training: bool) -> dict:
+def _flags_of(path: str, values: dict, given: SimpleNamespace) -> dict:
     """Return the flags among a file's values, by their Python names."""
     nested = values.get("config")
-    if isinstance(nested, dict):
-        dataset = values.get("dataset")
-        where = dataset.get("path") if isinstance(dataset, dict) else None
-        values = {**({"dataset": where} if where and for_training else {}), **nested}
+    if not isinstance(nested, dict):
+        return _by_python_names(path, values)
+    flags = _by_python_names(path, nested)
+    kept = settings_of_model(flags)
+    for name in sorted(flags.keys() - kept.keys()):
+        given.remarks.append(f"{path}: {name}: a model does not say what is written or read beside it; left out")
+    if not given.train:
+        return kept
+    data = values.get("dataset")
+    recorded = data.get("path") if isinstance(data, dict) else None
+    if recorded:
+        kept["dataset"] = recorded
+    for name in ("dataset", "validation"):
+        if getattr(given, name) is None:
+            _check_is_here(path, name, kept.get(name))
+    return kept
+
+
+def _by_python_names(path: str, values: dict) -> dict:
     flags = {}
     for key, value in _given_of(values).items():
-        name = key.removeprefix("--").replace("-", "_")
+        name = plain_name(key)
         if name in flags:
             raise UsageError(f"{path}: key {name} appears twice; remove one")
         flags[name] = value
     return flags
 
 
+def _check_is_here(path: str, name: str, value) -> None:
+    """Raise UsageError for data of a model's training that lie elsewhere: its file may be a stranger's, and would say
+    which host gets to know of this one."""
+    from ..data.source import lies_elsewhere
+
+    if isinstance(value, str) and lies_elsewhere(value):
+        raise UsageError(f"{path}: {name} {value} of a model lies elsewhere; give --{name} on the command line")
+
+
 def _given_of(values: dict) -> dict:
     """Return what was given of a model's settings: not what --effort chose, nor what the data decided."""
     chosen, table = values.get("chosen"), values.get("table")
     without = {"candidates", "chosen", "left_out", "table"} | {name for name in chosen or [] if isinstance(name, str)}
+    has_scores_of_one_class = values.get("task") not in ("multiclass", "regression")
+    if not has_scores_of_one_class and values.get("threshold") == DEFAULTS["threshold"]:
+        without.add("threshold")  # which nobody gave: files keep the default, for two classes alone it may be said
     if not isinstance(chosen, list | None) or not isinstance(table, dict | None):
         return values
     return {name: value for name, value in values.items() if name not in without} | (table or {})
