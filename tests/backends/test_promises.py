@@ -319,7 +319,7 @@ CLAIMS = {  # tests above that the lesser instruction sets must pass, in one pro
 
 
 @pytest.mark.parametrize("isa", INSTRUCTION_SETS)
-@pytest.mark.parametrize("claims", CLAIMS)
+@pytest.mark.parametrize("claims", ["products", pytest.param("networks", marks=pytest.mark.long)])  # .ci/run has these
 def test_lesser_instruction_sets_are_right_too(claims, isa):
     """Tests above once more in a process that may use no more than this instruction set."""
     ffi, lib = extension("omp")
