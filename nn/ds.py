@@ -35,7 +35,7 @@ def load(
     **choices,
 ) -> Dataset:
     """Read a data set: CSV, JSON lines, NPY, IDX or CIFAR-10 binary, gzipped or not, Parquet, Arrow, ORC, SQLite, NPZ
-    (x, y), or a folder of class folders.
+    (x, y), or pictures in a folder of class folders.
 
     path: or a data frame (pandas, polars, Arrow; a dictionary of columns, or a list of dictionaries, a row each), or an
     array (rows, columns); y: the targets of its rows, where they are no columns of it. data.db:table is a table of a

@@ -11,6 +11,7 @@
     csv_table.py     CSV: csv_head.py the first lines; the rows, in C
     typed.py         formats of typed columns: arrow.py, sqlite.py; frames.py: data frames and JSON lines
     arrays.py        Arrays, what readers of images and arrays give; NPY, a table
+    pictures.py      files of pictures and folders of them; what a model keeps of how they were read
     lookup.py        which columns of a file are meant, and what for
     kinds.py         what each column is, or why it is left out; written.py: numbers and dates as people write them
     fields.py        odd words and gaps, weights, groups and times of the rows; remarks on columns

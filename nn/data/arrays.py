@@ -1,12 +1,11 @@
-"""Arrays and images. A reader of images takes (path, dtype, labelled) and gives Arrays: NPZ, IDX, CIFAR-10 binary and
-folders of class folders; bytes stay bytes (uint8). NPY holds a table.
+"""Arrays and images. A reader of images takes (path, dtype, labelled) and gives Arrays: NPZ, IDX and CIFAR-10 binary;
+bytes stay bytes (uint8). NPY holds a table. Files of pictures: pictures.py.
 
 What a header declares is compared with the file's size before any memory is taken for it.
 """
 
 from __future__ import annotations
 
-import hashlib
 import io
 import math
 import os
@@ -14,32 +13,32 @@ import zipfile
 import zlib
 from dataclasses import dataclass
 from functools import partial
-from pathlib import Path
 
 import numpy as np
 
-from ..utils import DataError, InputNotFound, NnError, log, needs_package, sha256_file
-from .column import is_coarse, unicode_text
+from ..utils import DataError, InputNotFound, sha256_file
+from .column import is_coarse
 from .dataset import Targets
 from .frames import columns_of
-from .records import check_left, in_rows, new_rows
-from .source import BLOCK, DEFLATE_RATIO, IMAGE_SUFFIXES, Source, fill, readable
+from .records import in_rows, new_rows
+from .source import BLOCK, DEFLATE_RATIO, Source, fill, readable
 from .typed import Opened
 
 IDX_TYPES = {0x08: "u1", 0x09: "i1", 0x0B: ">i2", 0x0C: ">i4", 0x0D: ">f4", 0x0E: ">f8"}
 CIFAR_RECORD = 1 + 3 * 32 * 32  # the label, then the red, green and blue plane
 CIFAR_CLASSES = 10
-_PIXEL_BYTES = 8  # of an image, while it is read
-_MODES = ("1", "L", "LA", "P", "PA", "RGB", "RGBA", "CMYK", "YCbCr")  # of Pillow; the first three have no colours
 
 
 @dataclass
 class Arrays:
-    """Arrays that were read: x (rows, inputs) or (rows, C, H, W), its targets, the SHA-256 of all files, if any."""
+    """Arrays that were read: x (rows, inputs) or (rows, C, H, W), its targets, the SHA-256 of all files, if any; of
+    pictures their names, and the number that stands for white."""
 
     x: np.ndarray
     targets: Targets | None
     sha256: str | None
+    names: list[str] | None = None
+    pixel_range: int | None = None
 
 
 def kept_numbers(path: str, x: np.ndarray, dtype: str) -> np.ndarray:
@@ -252,69 +251,3 @@ def read_cifar(path: str, dtype: str, labelled: bool) -> Arrays:
         told = f"expected 0 to {CIFAR_CLASSES - 1}; the file is damaged or not a CIFAR-10 binary"
         raise DataError(f"{path}, record {first + 1}: label {labels[first, 0]}, {told}")
     return _of_files(in_rows(pixels).reshape(-1, 3, 32, 32), _label_targets(path, labels), path)
-
-
-# -- folders -------------------------------------------------------------------------------------------------
-
-
-@readable()
-def read_folder(path: str, dtype: str, labelled: bool) -> Arrays:
-    """Read images (rows, 1 or 3, H, W) uint8 of a folder whose folders are the classes; sorted by class, then
-    name."""
-    folders = [entry for entry in Path(path).iterdir() if entry.is_dir() and not entry.name.startswith(".")]
-    if not folders:
-        told = "expected one folder of images for each class (or CSV or NPY files); create them"
-        raise DataError(f"{path}: no folders, {told}")
-    by_number = all(folder.name.isdecimal() for folder in folders)  # class folders are in the order of their numbers
-    folders.sort(key=lambda folder: (int(folder.name) if by_number else 0, folder.name))
-    found = [file for folder in folders for file in sorted(folder.iterdir(), key=lambda file: file.name)]
-    found = [file for file in found if not file.name.startswith(".")]
-    files = [file for file in found if file.suffix.lower() in IMAGE_SUFFIXES and file.is_file()]
-    if not files:
-        raise DataError(f"{path}: no images in its folders, expected {', '.join(IMAGE_SUFFIXES)}; add some")
-    if len(found) > len(files):
-        log.warning("%s: ignored files that are not images: %d", path, len(found) - len(files))
-    x, size, has_colours, digest = None, None, False, hashlib.sha256()
-    for row, file in enumerate(files):
-        with readable(file):
-            data = file.read_bytes()
-        digest.update(os.fsencode(f"{file.parent.name}/{file.name}\0{len(data)}\0"))
-        digest.update(data)
-        pixels, is_coloured = _pixels(file, data)
-        if size is None:
-            size = pixels.shape[:2]
-            x = new_rows((len(files), *size, 3), np.uint8)
-        if pixels.shape[:2] != size:
-            (found, expected) = (f"{width}x{height}" for height, width in (pixels.shape[:2], size))
-            cure = "resize all images to one size"
-            raise DataError(f"{file}: {found} pixels, expected {expected} as in {files[0]}; {cure}")
-        x[row], has_colours = pixels, has_colours or is_coloured
-    x = in_rows(np.moveaxis(x, 3, 1)[:, : 3 if has_colours else 1])
-    classes = [unicode_text(folder.name) for folder in folders]
-    index = {name: i for i, name in enumerate(classes)}
-    labels = np.array([index[unicode_text(file.parent.name)] for file in files], np.float64).reshape(-1, 1)
-    targets = Targets(labels, path, lambda row: f"image {files[row]}", classes, are_classes=True)
-    return Arrays(x, targets, digest.hexdigest())
-
-
-def _pixels(file: Path, data: bytes) -> tuple[np.ndarray, bool]:
-    """Return (pixels (height, width, 3), whether they may have colours) of an image's bytes. Raises DataError."""
-    try:
-        from PIL import Image
-    except ModuleNotFoundError as error:
-        raise NnError(needs_package("images", "reading folders of images needs")) from error
-    try:
-        with Image.open(io.BytesIO(data), formats=("PNG", "JPEG", "PPM")) as image:
-            what = f"out of memory: {file}: an image of {image.width}x{image.height} pixels"
-            check_left(_PIXEL_BYTES * image.width * image.height, what, "make it smaller")
-            if image.mode in _MODES:
-                return np.asarray(image.convert("RGB")), image.mode not in _MODES[:3]
-            mode = image.mode
-    except NnError:
-        raise
-    except Exception as error:  # decoders raise anything for a damaged image
-        reason = " ".join(str(error).split())
-        reason = "not PNG, JPEG or PGM" if "cannot identify" in reason else reason
-        cure = "replace or remove it"
-        raise DataError(f"{file}: cannot read the image ({reason}), expected a complete one; {cure}") from error
-    raise DataError(f"{file}: an image of mode {mode}, expected 8 bits per channel; convert it to 8-bit PNG")

@@ -19,6 +19,7 @@ from .kinds import Kind, split_names
 from .records import in_file, share_of, some_rows, within
 from .source import Files
 
+PICTURE_NAMES = "file"  # the column of predictions that names each picture
 ROLES = ("weight", "group", "time")  # of columns that say something of their row
 AUTO_CLASSES = 100  # more distinct numbers than this are classes only if --task says so; more texts need many rows
 TASKS = ("auto", "binary", "multiclass", "regression")
@@ -69,7 +70,7 @@ class Schema:
     of_model: the columns are those of a model. encoding: what its columns become, None: they are plain numbers;
     left_out: columns of its file that were no inputs, by their indices. fills_gaps: the model has medians of plain
     numbers, which stand for gaps. gaps: the words for a gap, beside those of choices. code_page: of
-    text that is no UTF-8.
+    text that is no UTF-8. pictures: how the model reads them, see pictures.py.
     """
 
     task: str = "auto"
@@ -89,6 +90,7 @@ class Schema:
     fills_gaps: bool = False
     gaps: frozenset[str] = GAPS
     code_page: str = WINDOWS
+    pictures: dict | None = None
 
     def __post_init__(self):
         if self.task not in TASKS:
@@ -239,6 +241,7 @@ class Dataset:
     one, "" for an empty field. ids: the text of each row of the --id columns, by their names. is_part: these are some
     rows of those that sha256 stands for.
     memory: bytes within which the program is to stay; what has no room is in mapped files (data/records.py).
+    pixel_range: of files of pictures, the number that stands for white.
     """
 
     x: np.ndarray | TableRows
@@ -266,6 +269,7 @@ class Dataset:
     given: str | None = None
     memory: int | None = None
     is_part: bool = False
+    pixel_range: int | None = None
 
     def __post_init__(self):
         """Make arrays of what a person gives. Raises DataError for texts, and what `check` raises."""
@@ -376,6 +380,8 @@ def check_trainable(ds: Dataset) -> None:
     if len(present) == 1:
         column = f", column {ds.targets[0]}" if ds.targets and len(ds.targets) == 1 else ""
         told = "expected at least two classes to train on; add rows of another class or choose the target with --target"
+        if PICTURE_NAMES in ds.ids:
+            told = "expected at least two classes to train on; add a folder of pictures of another class"
         left_out = f"; {ds.about_unlabelled()}" if ds.unlabelled else ""
         raise DataError(f"{name_of(ds)}{column}: only class {present[0]} ({ds.rows} rows), {told}{left_out}")
 

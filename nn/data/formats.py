@@ -1,7 +1,8 @@
 """The formats of data files: how each is recognised by its beginning, and what reads it or what else a person can do.
 
 A further format is a function and a line in FORMATS: for a table of typed columns (path) -> typed.Opened, for images or
-arrays (path, dtype, labelled) -> Arrays. Files of one that nn does not read have a cure there.
+arrays (path, dtype, labelled) -> Arrays, for files of pictures (paths, schema, labelled) -> Arrays. Files of one that
+nn does not read have a cure there.
 """
 
 from __future__ import annotations
@@ -13,11 +14,13 @@ from dataclasses import dataclass
 from functools import partial
 
 from ..utils import DataError
-from .arrays import Arrays, npy, read_cifar, read_folder, read_idx, read_npz
+from .arrays import Arrays, npy, read_cifar, read_idx, read_npz
 from .arrow import feather, orc, parquet
 from .csv_table import CsvSource
+from .dataset import Schema
 from .frames import json_lines
-from .source import Fetched, Source, TableSource, data_files, database_of
+from .pictures import MAGIC, read_folder, read_pictures
+from .source import IMAGE_SUFFIXES, Fetched, Source, TableSource, data_files, database_of
 from .sqlite import database
 from .typed import typed_table
 
@@ -33,8 +36,8 @@ _UNPACK = "unpack it with {}"
 
 @dataclass(frozen=True)
 class Format:
-    """A format of data files. `table` or `arrays` reads it, rows of columns or arrays as a whole; or `cure` says what a
-    person can do.
+    """A format of data files. `table`, `arrays` or `pictures` reads it: rows of columns, arrays as a whole, a row from
+    each file; or `cure` says what a person can do.
 
     pattern: of the first bytes, of a text without a byte order mark; None: a folder. is_text: whether the file is a
     text; None: perhaps. may_be_packed: by gzip.
@@ -45,6 +48,7 @@ class Format:
     is_text: bool | None = False
     table: Callable[..., TableSource] | None = None
     arrays: Callable[[str, str, bool], Arrays] | None = None
+    pictures: Callable[[list[str], Schema, bool], Arrays] | None = None
     cure: str | None = None
     may_be_packed: bool = True
 
@@ -56,6 +60,7 @@ class Format:
         return is_right and bool(re.match(self.pattern, start.removeprefix(b"\xef\xbb\xbf")))
 
 
+PICTURES = Format("pictures", MAGIC, None, pictures=read_pictures, may_be_packed=False)
 FORMATS = (  # the first that recognises a file is its format; text of no other is CSV
     Format("JSON", rb'(?=\s*[^\n]*\s*\Z)\s*\{[^\n]*" *: *\[', True, cure=_FROM_JSON),  # one line: lists, as columns are
     Format("JSON lines", rb'\s*\{ *"[^\n]*(?:\}\s*(?:\n|\Z)|\Z)', True, table=partial(typed_table, json_lines)),
@@ -67,6 +72,7 @@ FORMATS = (  # the first that recognises a file is its format; text of no other 
     Format("LIBSVM", _LIBSVM, True,
            cure="convert it to CSV, or give nn.load the arrays of sklearn.datasets.load_svmlight_file"),
     Format("a PDF", rb"%PDF-", None, cure="copy its tables to CSV"),
+    PICTURES,
     Format("CSV", rb"", True, table=CsvSource),
     Format("a spreadsheet", _ZIP + rb"(?:\[Content_Types\]\.xml|_rels/|docProps/|xl/|mimetype)",
            cure=_IN_PYTHON.format("read_excel")),
@@ -85,7 +91,7 @@ FORMATS = (  # the first that recognises a file is its format; text of no other 
     Format("SQLite", rb"SQLite format 3\0", table=partial(typed_table, database), may_be_packed=False),
     Format("IDX", _IDX, arrays=read_idx),
     Format("CIFAR-10 binary", rb"(?!%b)[\0-\x09]" % _IDX, arrays=read_cifar),
-    Format("folder of class folders", None, arrays=read_folder),
+    Format("folder of class folders", None, pictures=read_folder),
 )  # fmt: skip
 
 
@@ -99,9 +105,9 @@ def recognise(path: str) -> tuple[Format, list[str]]:
     first, tables = formats[0], [known.name for known in FORMATS if known.table]
     expected = f"{first.name} as in {files[0]}" if first.table else " or ".join(tables)
     for file, other in zip(files, formats, strict=True):
-        if other is not first or not (first.table or len(files) == 1):
+        if other is not first or not (first.table or first is PICTURES or len(files) == 1):
             raise DataError(f"{file}: expected {expected}; several files are all {' or all '.join(tables)} tables")
-    if first.arrays and isinstance(files[0], Fetched):
+    if not first.table and isinstance(files[0], Fetched):
         raise DataError(f"{files[0]}: {first.name}, expected {' or '.join(tables)}; copy it to this machine first")
     return first, files
 
@@ -113,8 +119,10 @@ def format_of(path: str) -> Format:
         with Source(database_of(path)[0]) as source:
             start, is_gzip = source.read(_HEAD), source.is_gzip
     known = next((known for known in FORMATS if known.recognises(start)), None)
-    *most, last = [one.name for one in FORMATS if not one.cure and one.pattern is not None]
-    expected = f"{', '.join(most)} or {last}"
+    if start is not None and path.lower().endswith(IMAGE_SUFFIXES):
+        known = PICTURES  # some begin as other files may
+    others = [one.name for one in FORMATS if not one.cure and one.pattern is not None and one is not PICTURES]
+    expected = f"{', '.join(others)} or {PICTURES.name}"
     if known is None:
         raise DataError(
             f"{path}: begins with the bytes {start[:4].hex(' ')} and is not text (byte "

@@ -19,13 +19,14 @@ from ..utils import DataError, InputNotFound, LayersMismatch, UsageError, log, n
 from . import records
 from .arrays import Arrays, images_of
 from .column import CLASS_NAME, Column, Table, Wanted, decimal_text, is_code, is_target_gap, odd_words, settled
-from .dataset import Dataset, Places, Schema, TableRows, columns_digest, name_of
+from .dataset import PICTURE_NAMES, Dataset, Places, Schema, TableRows, columns_digest, name_of
 from .encoding import ColumnEncoder
 from .fields import odd_remarks, remarks_on, role_values, without_class_name, without_unlabelled
 from .formats import FORMATS, recognise
 from .frames import open_frame
 from .kinds import NUMBER, Kind, decide, kind_of, split_names
 from .lookup import column_mismatch, columns_asked_for, find_places
+from .pictures import BYTE
 from .source import TableSource, absolute, are_there, is_uri, lies_elsewhere
 from .splits import split_rows
 from .targets import dataset_of, now_among, targets_of
@@ -60,6 +61,8 @@ def _loaded(path, schema: Schema, labelled: bool, y) -> Dataset:
         known, files = recognise(path)
         if known.arrays:
             return _of_arrays(known.arrays(files[0], schema.dtype, labelled), path, schema)
+        if known.pictures:
+            return _of_arrays(known.pictures(files, schema, labelled), path, schema)
         source, recorded = known.table(files, path, schema), absolute(path)
     places = find_places(source, schema, labelled)
     table, unlabelled = source.read(_wanted(places, schema)), {}
@@ -133,7 +136,9 @@ def _dataset(source: TableSource, table: Table, places: Places, schema: Schema, 
             f"--layers with {len(columns)} or auto, or keep a column by --numbers or --categories"
         )
     if is_numeric or (decided and (is_clean or all(map(_is_clean, columns.values())))):
-        x, kinds = _matrix(table, list(columns), schema.pixels if is_numeric else None), ()
+        x, kinds = _matrix(table, list(columns)), ()
+        if is_numeric and schema.pixels is not None:
+            x = _pixels(x, schema)
     else:
         x = TableRows(tuple(columns.values()))
     targets = targets_of(source, table, places.targets, schema) if has_targets else None
@@ -187,25 +192,30 @@ def canonical(column: Column, kind: Kind | ColumnEncoder) -> Column:
     return settled(column, kind.reads)
 
 
-def _matrix(table: Table, places: list[int], pixels: tuple[int, int, int] | None) -> np.ndarray:
-    """Return columns of numbers as an array (rows, columns), the table's own if it holds just these; or as pixels
-    (rows, channels, height, width), bytes where all are whole numbers in 0..255."""
+def _matrix(table: Table, places: list[int]) -> np.ndarray:
+    """Return columns of numbers as an array (rows, columns), the table's own if it holds just these."""
     if places == table.number_places:
-        x = table.numbers
-    else:
-        kept = np.searchsorted(table.number_places, places).tolist()
-        x = records.new_rows((len(table), len(kept)), table.numbers.dtype)
-        np.take(table.numbers, kept, axis=1, out=x, mode="clip")
-    if pixels is None:
-        return x
-    are_bytes = bool((x >= 0).all() and (x <= 255).all() and (x == np.floor(x)).all())
-    return (x.astype(np.uint8) if are_bytes else x).reshape(-1, *pixels)
+        return table.numbers
+    kept = np.searchsorted(table.number_places, places).tolist()
+    x = records.new_rows((len(table), len(kept)), table.numbers.dtype)
+    np.take(table.numbers, kept, axis=1, out=x, mode="clip")
+    return x
+
+
+def _pixels(x: np.ndarray, schema: Schema) -> np.ndarray:
+    """Return columns as pixels (rows, channels, height, width). In a training they are bytes where all are whole
+    numbers in 0..255; in later uses only for a model of bytes, which reads other numbers likewise."""
+    may_be_bytes = schema.pictures is None or schema.pictures["range"] == BYTE
+    are_bytes = may_be_bytes and bool((x >= 0).all() and (x <= BYTE).all() and (x == np.floor(x)).all())
+    if are_bytes:
+        x = x.astype(np.uint8)
+    return x.reshape(-1, *schema.pixels)
 
 
 def kept_columns(path: str, schema: Schema, names: str) -> dict[str, list[str]]:
     """Return the text of columns of a file, which predictions are written beside. names: with commas, * for all."""
     known, files = recognise(path)
-    if known.arrays:
+    if not known.table:
         raise UsageError(f"--id {names}: keeps columns of a table, {path} is none")
     source = known.table(files, path, schema)
     places = list(range(source.width)) if names == "*" else columns_asked_for(source, "id", names)
@@ -236,6 +246,8 @@ def _of_arrays(found: Arrays, path: str | None, schema: Schema) -> Dataset:
             raise LayersMismatch(f"{path or 'the array'}: {told}")
         x = x.reshape(-1, *shape) if schema.pixels else x
     facts = {} if path is None else {"path": absolute(path), "given": path, "digest": found.sha256}
+    if found.names is not None:
+        facts |= {"ids": {PICTURE_NAMES: found.names}, "pixel_range": found.pixel_range}
     return dataset_of(x, found.targets, schema, **facts)
 
 

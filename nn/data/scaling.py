@@ -58,12 +58,15 @@ class Scaling:
         shift, scale = constants(kind, moments, lambda feature: f"column {called[feature]}")
         return cls(kind, shift, np.where(constant | (scale == 0), np.inf, scale))
 
-    def apply(self, x: np.ndarray, dtype="float32") -> np.ndarray:
-        """Scale the rows of x into a new array of type `dtype`."""
+    def apply(self, x: np.ndarray, dtype="float32", pixel_range: int | None = None) -> np.ndarray:
+        """Scale the rows of x into a new array of type `dtype`. pixel_range: by what pixels are divided; None: bytes by
+        255 and other numbers by nothing."""
         out = new_rows(x.shape, dtype)
         shift, scale = _beside(self.shift, x), _beside(self.scale, x)
         for target, block in zip(*(_row_blocks(rows, size=_CACHED_VALUES) for rows in (out, x)), strict=True):
-            if self.kind == "pixel" and x.dtype == np.uint8:
+            if self.kind == "pixel" and pixel_range is not None:
+                block = block.astype(np.float64) * (1 / pixel_range)  # as the engine reads bytes, bit for bit
+            elif self.kind == "pixel" and x.dtype == np.uint8:
                 block = block / 255
             elif len(shift):
                 block = block.astype(np.float64)

@@ -43,7 +43,10 @@ TABLE_SUFFIXES = (  # of the tables in a folder; what they are, their beginnings
     ".csv", ".csv.gz", ".tsv", ".tsv.gz", ".npy", ".parquet", ".arrow", ".feather", ".orc", ".jsonl", ".ndjson",
     ".jsonl.gz", ".ndjson.gz",
 )  # fmt: skip
-IMAGE_SUFFIXES = (".png", ".jpg", ".jpeg", ".pgm", ".ppm")
+IMAGE_SUFFIXES = (
+    ".png", ".apng", ".jpg", ".jpeg", ".jpe", ".jfif", ".webp", ".bmp", ".dib", ".tif", ".tiff", ".gif", ".pgm", ".ppm",
+    ".pbm", ".pnm", ".avif", ".jp2", ".j2k", ".qoi", ".tga", ".ico", ".pcx", ".sgi",
+)  # fmt: skip
 STANDARD_INPUT = "-"
 _URI = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+://")
 _HARMLESS = ("region", "scheme", "endpoint_override", "allow_bucket_creation")  # in a query; others may be secrets

@@ -7,6 +7,7 @@ it claims is believed before the bytes are there, and any changed bit of a safet
 from __future__ import annotations
 
 import json
+import math
 import os
 import sys
 from collections.abc import Callable, Iterable
@@ -15,6 +16,7 @@ import numpy as np
 
 from ..data.column import CODE_PAGES
 from ..data.encoding import Encoding, are_places
+from ..data.pictures import are_pictures
 from ..layers import Layer, parameter_shapes
 from ..layers import parse as parse_layers
 from ..nn_aux import SCALINGS, TASKS
@@ -221,6 +223,7 @@ _MAY_BE_MISSING = {
     "medians": (_ARE_NUMBERS, "a list of numbers"),
     "gap_words": (_ARE_TEXTS, "a list of words"),
     "code_page": (lambda value: _is_text(value) and value in CODE_PAGES, " or ".join(CODE_PAGES)),
+    "pictures": (are_pictures, "range, shape and alpha"),
 }
 _OF_DATA = ("columns", "targets", "classes", "encoding", "gap_words")  # facts with texts of a table
 
@@ -262,6 +265,12 @@ def _check_agreement(path, metadata: dict) -> None:
         "scaling": (metadata["scaling"]["shift"], (0, features)),
         "target_scaling": ((metadata["target_scaling"] or {}).get("shift"), (0, outputs)),
     }
+    shape = metadata.get("pictures", {}).get("shape")
+    if shape is not None and math.prod(shape) != inputs:
+        raise DataError(
+            f"{path}: damaged model file: `pictures` has the shape {shortened(shape)}, its layers "
+            f"{shortened(metadata['layers'])} need {inputs} values; {RETRAIN}"
+        )
     for key, (values, wanted) in counts.items():
         if values is not None and len(values) not in wanted:
             raise DataError(

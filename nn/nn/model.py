@@ -16,10 +16,10 @@ from . import parameters
 
 FACTS = (  # what a model knows beside its parameters and settings
     "columns", "targets", "classes", "threshold", "holdout", "dataset", "history", "config", "temperature",
-    "scaling", "target_scaling", "medians", "gap_words", "code_page",
+    "scaling", "target_scaling", "medians", "gap_words", "code_page", "pictures",
 )  # fmt: skip
 USUAL = {  # facts that a file leaves out where they are these
-    "temperature": 1.0, "medians": None, "gap_words": sorted(FORMER_GAPS), "code_page": LATIN,
+    "temperature": 1.0, "medians": None, "gap_words": sorted(FORMER_GAPS), "code_page": LATIN, "pictures": None,
 }  # fmt: skip
 
 
@@ -92,7 +92,7 @@ def _folded(net) -> tuple[list[np.ndarray], list[np.ndarray]]:
     views = list(parameters.by_layer(net.layers, net.vector.astype(np.float64)))
     weights, biases = [w for _, w, _ in views], [b for _, _, b in views]
     if net.scaling.kind != "none" and not net.reference:
-        known, pixels = (net.scaling.shift, net.scaling.scale), (np.zeros(net.inputs), 255.0)
+        known, pixels = (net.scaling.shift, net.scaling.scale), (np.zeros(net.inputs), net.pixel_range or 255.0)
         shift, scale = pixels if net.scaling.kind == "pixel" else known
         weights[0] = weights[0] / scale
         biases[0] = biases[0] - weights[0] @ shift

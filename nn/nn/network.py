@@ -101,6 +101,7 @@ class Network:
         self.medians: list[float] | None = None  # of plain numbers; None: a gap is refused, or the encoding's
         self.history: dict = {"loss": [], "val_loss": None}
         self.config: dict = {}
+        self.pictures: dict | None = None  # data/pictures.py; None: a table, or a model of an earlier version
 
     @classmethod
     def for_data(cls, ds: Dataset, layers: str | None = None, **settings) -> Network:
@@ -312,7 +313,16 @@ class Network:
             fills_gaps=self.medians is not None,
             gaps=frozenset(self.gap_words),
             code_page=self.code_page,
+            pictures=self.pictures,
         )
+
+    @property
+    def pixel_range(self) -> int | None:
+        """Return by what the scaling `pixel` divides; None: bytes by 255 and other numbers by nothing, as models of
+        earlier versions do."""
+        if self.pictures is None:
+            return None
+        return self.pictures["range"] or 1
 
     def _check_memory(self) -> None:
         """Raise NnError if parameters and gradients, here and in the engine, do not fit the free memory."""

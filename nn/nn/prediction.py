@@ -12,8 +12,9 @@ import numpy as np
 from ..data.dataset import TableRows, with_gaps
 from ..data.encoding import CALL_ROWS
 from ..data.medians import fill_gaps, has_gaps, tell_filled
+from ..data.pictures import BYTE
 from ..data.records import new_rows
-from ..layers import predict_alike
+from ..layers import input_shape, predict_alike
 from ..utils import DataError, RowError
 
 PREDICT_BLOCK = 65536  # rows scaled at a time, so that predicting needs no second copy of the data
@@ -83,10 +84,24 @@ def engine_rows(net, x: np.ndarray | TableRows, digest: str | None = None) -> np
     x = np.asarray(x)
     if x.size != len(x) * net.inputs:
         raise DataError(f"the data has {x.size // len(x)} inputs per row, the network has {net.inputs}")
-    as_they_are = net.scaling.kind in ("none", "pixel") and x.dtype == net.dtype
-    if as_they_are or (x.dtype == np.uint8 and net.scaling.kind == "pixel"):
+    if x.ndim > 2 and not isinstance(input_shape(net.layers), tuple):
+        x = x.reshape(len(x), -1)  # pixels are columns like others
+    if net.scaling.kind == "pixel":
+        return _pixels(net, x)
+    if net.scaling.kind == "none" and x.dtype == net.dtype:
         return x
     return net.scaling.apply(x, net.dtype)
+
+
+def _pixels(net, x: np.ndarray) -> np.ndarray:
+    """Return pixels as the engine takes them: divided by the range that the model keeps, whatever their type; those of
+    a model of an earlier version by their type."""
+    white = net.pixel_range
+    if x.dtype == np.uint8 and white in (None, BYTE):
+        return x  # the engine divides
+    if x.dtype == net.dtype and white in (None, 1):
+        return x
+    return net.scaling.apply(x, net.dtype, white)
 
 
 # ---- rows as they are given

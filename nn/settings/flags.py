@@ -170,7 +170,7 @@ _GROUPS = {
         Flag("dataset",
              "CSV, Parquet, Arrow, ORC, JSON lines or NPY tables (several: 'a.csv,b.csv', 'day*.csv' or their folder; "
              "elsewhere: a URI; - is standard input), SQLite (data.db:table), IDX, CIFAR-10 (CSV, JSON, NPY and these "
-             "also .gz), NPZ, or a folder of class folders.", TEXT, "PATH", modes=MODEL),
+             "also .gz), NPZ, or pictures in a folder of class folders.", TEXT, "PATH", modes=MODEL),
         Flag("model", "Model file, in the original program's text format if it ends in .m.", TEXT, "PATH", short="-m",
              modes=ENGINE | {"export"}),
         Flag("target", "Target columns, separated by commas; from 0, negative from the end (the last).", TEXT,

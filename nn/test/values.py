@@ -16,6 +16,7 @@ import numpy as np
 
 from .. import backends
 from ..data.dataset import TableRows
+from ..data.pictures import BYTE
 from ..nn.prediction import engine_rows
 from ..utils import UsageError
 
@@ -54,7 +55,8 @@ class Reading:
     def of(self, x) -> np.ndarray:
         """Return rows as bytes, (rows, bytes)."""
         rows = np.ascontiguousarray(engine_rows(self.member, x))
-        rows = rows if self.member.encoding is not None else rows.astype(self._dtype, copy=False)  # pixels stay bytes
+        if rows.dtype == np.uint8:  # which the engine would divide
+            rows = self.member.scaling.apply(rows, self._dtype, BYTE)
         return rows.reshape(len(rows), -1).view(np.uint8)
 
     def differ(self, rows: np.ndarray, others: np.ndarray) -> np.ndarray:

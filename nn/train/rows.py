@@ -17,9 +17,11 @@ from ..data.encoding import Encoding, statistics_of
 from ..data.kinds import NUMBER
 from ..data.loading import load_for, without_gaps
 from ..data.medians import medians_of
+from ..data.pictures import pictures_of
 from ..data.scaling import Moments, Scaling, check_spread
 from ..data.splits import Split, remark_on_rare_classes, split_rows
 from ..ds import Dataset, check_trainable
+from ..layers import input_shape
 from ..nn import Network
 from ..nn_aux import ACTIVATIONS, OF_FOLD
 from ..settings.flags import DEFAULTS
@@ -180,7 +182,9 @@ def facts_of(net, ds: Dataset, rows, o: Options, any_holdout: bool) -> dict:
     if net.encoding is not None:
         scaling = Scaling()  # the encoding has the constants
     else:
-        scaling = Scaling.fit(o.scaling, ds.x, rows, columns=ds.columns, strict=net.reference)
+        is_flat = not isinstance(input_shape(net.layers), tuple)
+        x = ds.x.reshape(ds.rows, -1) if is_flat else ds.x
+        scaling = Scaling.fit(o.scaling, x, rows, columns=ds.columns, strict=net.reference)
         if np.isnan(scaling.shift).any():
             refuse_gaps(ds)
     of_targets = None
@@ -207,6 +211,7 @@ def facts_of(net, ds: Dataset, rows, o: Options, any_holdout: bool) -> dict:
         "scaling": scaling,
         "target_scaling": of_targets,
         "medians": None if net.reference or ds.are_images else medians_of(ds.x, rows),
+        "pictures": pictures_of(ds, scaling) if net.encoding is None and not net.reference else None,
         "config": config_of(net, ds, o),
     }
 

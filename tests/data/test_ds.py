@@ -142,8 +142,8 @@ def test_files_that_are_not_there_or_not_whole(write, tmp_path):
     for data, told in (
         (whole[:-20], "too early"), (whole[:15], "too early"),
         (whole[:-6] + bytes([whole[-6] ^ 1]) + whole[-5:], "corrupt"), ("1,2,0\n".encode("utf-16"), "UTF-16"),
-        (b"\x89PNG\r\n\x1a\n\0\0\0",
-         "expected JSON lines, CSV, NPZ, NPY, Parquet, Arrow, ORC, SQLite, IDX or CIFAR-10 binary"),
+        (b"\x89ANY\r\n\x1a\n\0\0\0",
+         "expected JSON lines, CSV, NPZ, NPY, Parquet, Arrow, ORC, SQLite, IDX, CIFAR-10 binary or pictures"),
     ):  # fmt: skip
         assert told in failure(write(data, "a.csv.gz"))
 

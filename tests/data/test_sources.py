@@ -385,7 +385,7 @@ def samples(tmp_path) -> dict[str, str]:
     files = {
         "CSV": "a.csv", "NPY": "a.npy", "Parquet": "a.parquet", "Arrow": "a.feather", "ORC": "a.orc", "SQLite": "a.db",
         "JSON lines": "a.jsonl", "NPZ": "a.npz", "IDX": "a-images", "CIFAR-10 binary": "a.bin",
-        "folder of class folders": "folder",
+        "folder of class folders": "folder", "pictures": "folder/cat/1.pgm",
     }  # fmt: skip
     return {known: str(tmp_path / name) for known, name in files.items()}
 

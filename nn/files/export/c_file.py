@@ -9,12 +9,13 @@ from pathlib import Path
 import numpy as np
 
 from ...data.encoding import PARTS
+from ...data.pictures import BYTE
 from ...layers import Layer, input_shape
 from ...nn_aux import ACTIVATIONS
 from ...utils import UsageError, atomic_file, counted
 from . import c_inputs
 from .c_text import Constants, braces, comment, numbers
-from .columns import are_rounded, class_names, distinct, output_names, prediction_names, shares, units
+from .columns import are_rounded, class_names, distinct, output_names, pixel_divisor, prediction_names, shares, units
 
 MOST_PARAMETERS = 10**8  # a compiler takes some hundred bytes of memory for each
 _FRAMES = 768  # bytes of stack for what functions keep beside the values of layers
@@ -92,7 +93,6 @@ class _File:
             "GAPS": net.medians is not None or (net.encoding is not None and not net.encoding.plain),
             "MEDIANS": net.medians is not None,
             "ROUNDING": net.dtype == "float32" and self._are_rounded(),
-            "BYTES": any(member.scaling.kind == "pixel" for member in members if member.encoding is None),
             "WORDS": any(self.vocabularies),
             "CYCLES": inputs & {"YEAR", "WEEK", "DAY"},
             "PARTS": inputs & {part.upper() for part in PARTS},
@@ -137,6 +137,7 @@ class _File:
         pixels = math.prod(self.shape[1:]) if isinstance(self.shape, tuple) else 1
         constants.line(f"\nenum {{ WIDEST_X = {room[0]}, WIDEST_SPARE = {room[1]} }};  /* values between layers */")
         constants.line(f"enum {{ PIXELS = {pixels} }};  /* that share a scale */")
+        constants.line(f"enum {{ PIXEL_RANGE = {pixel_divisor(net)} }};  /* by which pixels are divided */")
         constants.line(f"enum {{ NETWORKS = {len(net.members)} }};")
         constants.line(f"static const double TEMPERATURE = {float(net.temperature)!r};  /* of the mean */")
         constants.array("medians", np.array(net.medians or [0.0]), "double", remark="of training, that stand for NaN")
@@ -208,8 +209,7 @@ class _File:
     def _input_lines(self) -> list[str]:
         if isinstance(self.shape, tuple):
             order = "channels x rows x columns of pixels, channel by channel"
-            unit = "bytes, 0 to 255" if self.has["BYTES"] else "numbers"
-            return [f"  {' x '.join(map(str, self.shape))} {unit}: {order}"]
+            return [f"  {' x '.join(map(str, self.shape))} {self._pixel_unit()}: {order}"]
         if not self.names and not self.encodings:
             return [f"  {self.inputs} numbers, in the order of training"]
         kinds = {"number": "number", "date": "date: seconds since 1970-01-01, in universal time"}
@@ -219,6 +219,15 @@ class _File:
             kind = kinds.get(reads) or f"word: one of {len(self.vocabularies[place].forms)}, by nn_code"
             lines.append(f"  {place:{width}}  {comment(label)}: {kind}")
         return lines
+
+    def _pixel_unit(self) -> str:
+        """Return what each pixel is."""
+        white = pixel_divisor(self.net)
+        if white == BYTE:
+            return f"bytes, 0 to {BYTE}"
+        if white == 1:
+            return "numbers"
+        return f"numbers, 0 to {white}"
 
     def _output_lines(self) -> list[str]:
         net = self.net

@@ -7,6 +7,7 @@ from itertools import product
 import numpy as np
 
 from ...data.column import is_coarse
+from ...data.pictures import BYTE
 from ...utils import UsageError
 
 EXPORTED = ("number", "yes/no", "category", "date")  # kinds of columns that the formats can encode
@@ -74,6 +75,13 @@ def units(net) -> tuple[np.ndarray, np.ndarray] | None:
         return None
     shift, scale = net.target_scaling.shift, net.target_scaling.scale
     return shift, np.where(np.isinf(scale), 0.0, scale)
+
+
+def pixel_divisor(net) -> int:
+    """Return by what a network divides the values of a row before all else: the range of its pixels, else 1."""
+    if net.scaling.kind != "pixel" or net.encoding is not None:
+        return 1
+    return net.pixel_range or BYTE
 
 
 def spellings(word: str) -> list[str]:

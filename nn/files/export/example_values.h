@@ -5,7 +5,6 @@
 #define HAS_GAPS 1
 #define HAS_MEDIANS 1                           /* NaN becomes a median */
 #define HAS_ROUNDING 1                          /* training read numbers, but for dates, as nn_real */
-#define HAS_BYTES 1                             /* rows are pixels, 0 to 255 */
 #define HAS_WORDS 1
 #define HAS_CYCLES 1
 #define HAS_PARTS 1
@@ -25,6 +24,7 @@
 
 enum { WIDEST_X = 3, WIDEST_SPARE = 1 };        /* values between layers */
 enum { PIXELS = 1 };                            /* that share a scale */
+enum { PIXEL_RANGE = 255 };                     /* by which pixels are divided, other numbers by 1 */
 enum { NETWORKS = 1 };
 static const double TEMPERATURE = 1.0;          /* of the mean */
 

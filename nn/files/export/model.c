@@ -127,7 +127,7 @@ static void scale_row(const network *net, values row, nn_real *x)
         if (net->shift)
             x[i] = scaled(value, net->shift[i / PIXELS], net->scale[i / PIXELS]);
         else
-            x[i] = (nn_real)(HAS_BYTES ? 1 / 255.0 * value : value);
+            x[i] = (nn_real)(1.0 / PIXEL_RANGE * value);
     }
 }
 

@@ -9,9 +9,10 @@ from collections.abc import Callable
 
 import numpy as np
 
+from ...data.pictures import BYTE
 from ...layers import Layer, input_shape
 from ...utils import UsageError, atomic_file
-from .columns import class_names, column_names, shares, units
+from .columns import class_names, column_names, pixel_divisor, shares, units
 from .onnx_graph import Graph, onnx_package
 from .onnx_inputs import FEATURES, TableInputs, column_inputs, encoded, plain_input, scaled, with_medians
 
@@ -85,8 +86,8 @@ class _Inputs:
             shape = input_shape(net.layers)
             self._shape = shape if isinstance(shape, tuple) else (shape,)
             self._names, self._reads, self._columns = [FEATURES], ["number"] * net.inputs, None
-            self._x = plain_input(graph, self._shape, net.scaling)
-            if net.medians is not None and net.scaling.kind != "pixel":  # bytes have no gaps
+            self._x = plain_input(graph, self._shape, net)
+            if net.medians is not None and pixel_divisor(net) != BYTE:  # bytes have no gaps
                 self._x = with_medians(graph, self._x, net.medians)
         else:
             self._shape = (net.inputs,)
@@ -105,7 +106,7 @@ class _Inputs:
     def _plain(self, net) -> str:
         if self._x is None:
             self._x = self._graph.joined(self._columns)
-        return scaled(self._graph, self._x, self._shape, net.scaling)
+        return scaled(self._graph, self._x, self._shape, net)
 
     def _encoded(self, net) -> list[str]:
         if self._columns is None:

@@ -23,10 +23,10 @@ from ...data.encoding import (
     TruthEncoder,
     part,
 )
-from ...data.scaling import Scaling
+from ...data.pictures import BYTE
 from ...data.written import YES_NO
 from ...layers import InputColumn
-from .columns import UNSEEN, are_rounded, spellings
+from .columns import UNSEEN, are_rounded, pixel_divisor, spellings
 from .onnx_graph import Graph
 
 FEATURES = "features"  # the input of a network on plain numbers or images
@@ -35,15 +35,16 @@ FEATURES = "features"  # the input of a network on plain numbers or images
 # ---------------------------------------------------------------- plain numbers and images
 
 
-def plain_input(graph: Graph, shape: tuple[int, ...], scaling: Scaling) -> str:
-    """Add the input of a network on plain numbers, rows of this shape: pixels are bytes, all else float64."""
-    return graph.input(FEATURES, np.uint8 if scaling.kind == "pixel" else np.float64, shape)
+def plain_input(graph: Graph, shape: tuple[int, ...], net) -> str:
+    """Add the input of a network on plain numbers, rows of this shape: pixels that are bytes as such, else float64."""
+    return graph.input(FEATURES, np.uint8 if pixel_divisor(net) == BYTE else np.float64, shape)
 
 
-def scaled(graph: Graph, x: str, shape: tuple[int, ...], scaling: Scaling) -> str:
+def scaled(graph: Graph, x: str, shape: tuple[int, ...], net) -> str:
     """Return raw rows as the first layer gets them (Scaling.apply)."""
+    scaling = net.scaling
     if scaling.kind == "pixel":
-        return graph.cast(_divided(graph, graph.cast(x, np.float64), 255.0), graph.dtype)
+        return graph.cast(_divided(graph, graph.cast(x, np.float64), float(pixel_divisor(net))), graph.dtype)
     x = _rounded(graph, x, scaling.shift, scaling.scale)
     if len(scaling.shift):
         beside = (1, -1, 1, 1) if len(shape) == 3 else (1, -1)
