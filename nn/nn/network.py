@@ -186,8 +186,6 @@ class Network:
         if not members or len(members) != len(weights) or not all(0 < weight < math.inf for weight in weights):
             raise ValueError(f"{len(members)} members with weights {list(weights)}: expected as many, above 0")
         self.member_weights, self._members = [float(weight) for weight in weights], list(members)
-        for member in members:
-            member.medians = self.medians
         first = members[0]
         if first.layers != self.layers:
             self._written, self.layers, self.vector = first._written, first.layers, first.vector.copy()

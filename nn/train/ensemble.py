@@ -169,13 +169,13 @@ class Ensemble:
         run = self._run = Run(net, members, ds, options, apart=apart, halving=halving, about=about, **beside)
         run.begin()
         self._config = {**config_of(net, ds, options), **self._config}
-        facts = self._facts if self._folds else members[0].rows.facts
         try:
             check_decision(net, options, bool(self._folds) or members[0].rows.is_validated)
             run.resume(self._config)
             run.run()
         finally:
             if run.alive():
+                facts = self._facts if self._folds else members[0].rows.facts  # of --refit those of all its rows
                 net.describe(**{**facts, "config": self._config})
                 self._combine()
         if self._vary:
