@@ -47,6 +47,14 @@ struct csv_gaps {
     int number_count;
 };
 
+/* The names of the columns, which a row may repeat where files were joined: such a row is left out. */
+struct csv_header {
+    const char *text; /* names one after another, in each form that a file may have */
+    const int *ends;  /* (columns, forms) where each of them ends */
+    int forms;
+    const unsigned char *starts; /* (256) whether such a row may begin with a byte */
+};
+
 /* The different words of a column, in the order of their first appearance; or its odd ones, which are no number or date
    where these belong. The caller owns all memory, and sets everything to 0 before the first one; room for it brings a
    limit. Rows are counted from 1. */
@@ -74,6 +82,8 @@ struct csv {
     double *low, *high;      /* (numbers + apart) smallest and largest value so far */
     double *row;             /* (numbers + apart) scratch */
     const struct csv_gaps *gaps;
+    const struct csv_header *header; /* NULL: rows are never names */
+    int64_t repeats;         /* rows that were left out as they repeat the names */
     int64_t first_line;      /* where the rows begin, counted from 1; what is above is skipped */
     int64_t line;            /* lines read so far */
     int64_t row_line;        /* the line where the last row begins; blank lines hold none */

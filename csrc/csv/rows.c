@@ -96,6 +96,49 @@ INLINE enum csv_result read_row(struct csv *csv, struct marks *marks, const char
     return CSV_OK;
 }
 
+static int is_name(const struct csv_header *header, int column, const char *start, const char *stop)
+{
+    const int first = column * header->forms;
+    for (int form = first; form < first + header->forms; form++) {
+        const int from = form ? header->ends[form - 1] : 0;
+        if (header->ends[form] - from == stop - start && memcmp(header->text + from, start, (size_t)(stop - start)) == 0)
+            return 1;
+    }
+    return 0;
+}
+
+__attribute__((noinline)) static int repeats_names(struct csv *csv, const char **line_end, const char *row,
+                                                   const char *end)
+{
+    struct marks marks = {NULL, 0};
+    csv->breaks = 0;
+    for (int column = 0; column < csv->columns; column++) {
+        const struct field field = any_field(csv, &marks, row, end);
+        if (field.open || !is_name(csv->header, column, field.start, field.stop))
+            return 0;
+        if (at_line_end(field.next, end) != (column == csv->columns - 1))
+            return 0;
+        *line_end = field.next;
+        row = field.next + 1;
+    }
+    return 1;
+}
+
+INLINE int is_header(struct csv *csv, const char **line_end, const char *row, const char *end)
+{
+    /* Whether a row repeats the names of the columns; its first byte rules out nearly all. */
+    if (!csv->header)
+        return 0;
+    const char *first = field_start(csv, row);
+    return csv->header->starts[(unsigned char)*first] && repeats_names(csv, line_end, row, end);
+}
+
+INLINE const char *behind_mark(const char *row, const char *end)
+{
+    /* Where a row begins that has a byte order mark before it, as where files were joined. */
+    return end - row >= 3 && memcmp(row, "\xEF\xBB\xBF", 3) == 0 ? row + 3 : row;
+}
+
 INLINE const char *next_row(struct csv *csv, const char *p, const char *end)
 {
     /* Where the next row begins, behind lines that hold none; NULL at the end of the text. */
@@ -110,7 +153,7 @@ INLINE const char *next_row(struct csv *csv, const char *p, const char *end)
         p = first < end ? first + 1 : end;
     }
     csv->row_line = p < end ? csv->line + 1 : csv->row_line;
-    return p < end ? p : NULL;
+    return p < end ? behind_mark(p, end) : NULL;
 }
 
 INLINE const char *end_row(struct csv *csv, const char *line_end, const char *end)
@@ -126,6 +169,11 @@ enum csv_result csv_read(struct csv *csv, const char *text, int64_t size)
     struct marks marks = {NULL, 0};
     while ((row = next_row(csv, p, end))) {
         p = row;
+        if (is_header(csv, &line_end, row, end)) {
+            csv->repeats++;
+            p = end_row(csv, line_end, end);
+            continue;
+        }
         const int has_room = csv->rows < csv->capacity;
         const enum csv_result result = has_room ? read_row(csv, &marks, &line_end, row, end) : CSV_FULL;
         csv->used = p - text;

@@ -115,7 +115,8 @@ def _numpy_array(file, most: int, place: str, kinds: str, axes: int | None = Non
         wanted = "a table of numbers (rows, columns), the targets among the columns; for images save x and y with"
         wanted = f"{wanted} numpy.savez" if axes else "numbers (or text for y); Python objects are never loaded"
         raise DataError(f"{found}, expected {wanted}")
-    if not math.prod(shape) * kind.itemsize:
+    is_part = axes == 2 and shape[0] == 0 < shape[1]  # other files of the table may have rows
+    if not is_part and not math.prod(shape) * kind.itemsize:
         raise DataError(f"{found}: no rows or columns, expected at least one; add the data")
     array = _filled(file, shape, kind, most - len(start) - len(text), "F" if in_columns else "C")
     return array.view(np.uint8) if axes and kind.kind == "b" else array

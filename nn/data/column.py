@@ -149,6 +149,7 @@ class Table:
     number_places: list[int]
     spans: list[Span]
     sha256: object = None  # str, source.Files or None
+    repeats: int = 0  # rows that were left out as they repeat the names of the columns
     kept: np.ndarray | None = None  # indices among the rows that were read; None: all
 
     def __len__(self) -> int:
@@ -169,6 +170,11 @@ def is_coarse(low, high) -> bool:
     low, high = np.asarray(low, np.float64), np.asarray(high, np.float64)
     size = np.maximum(np.abs(low), np.abs(high))
     return bool(((high > low) & (size * 2.0**-24 > _COARSE * (high - low))).any())
+
+
+def are_names(names: list[str] | None) -> bool:
+    """Return whether a row of these texts names columns, and cannot be one of numbers."""
+    return any(name and number_in(name) is None for name in names or ())
 
 
 # ---------------------------------------------------------------- what a text is

@@ -15,7 +15,7 @@ import numpy as np
 
 from ..core import extension
 from ..utils import DataError, UsageError
-from .column import BYTE_ORDER_MARK, GAPS, TRUTHS, WINDOWS, date_in, decoded, is_code
+from .column import BYTE_ORDER_MARK, GAPS, TRUTHS, WINDOWS, are_names, date_in, decoded, is_code
 from .dataset import UNSAID, Schema
 from .source import Source
 
@@ -40,6 +40,14 @@ _HEAD_FIELDS = 30_000  # looked at, but for the first two rows, which are whole
 _SPLIT_ROWS = 50  # looked at, to tell the separator
 _COMMA = re.compile(r"[-+]?(?:\d+,\d*|,\d+)(?:[eE][-+]?\d+)?", re.ASCII)
 _WRITTEN = re.compile(r"[^a-zA-Z;|\d]*\d[^;|]*")  # numbers and dates as people write them: $1,234.50, 5 Jan 2019
+
+
+class NoRows(DataError):
+    """A CSV file has no row. names: those of its columns, None where it has no header either."""
+
+    def __init__(self, message: str, names: list[str] | None = None):
+        super().__init__(message)
+        self.names = names
 
 
 @dataclass
@@ -86,18 +94,18 @@ class Head:
         return kinds
 
 
-def read_head(path: str, schema: Schema = UNSAID, first: Head | None = None) -> Head:
-    """Look at the first rows of a file; `first` is the head of the first of several files. schema: what a person says
-    of its layout, and the names of a model's columns, which tell a header.
+def read_head(path: str, schema: Schema = UNSAID, first: First | None = None) -> Head:
+    """Look at the first rows of a file; `first` is what is known of the first of several files. schema: what a person
+    says of its layout, and the names of a model's columns, which tell a header.
 
-    Raises DataError if there is no row of data, UsageError for a separator that cannot be one.
+    Raises NoRows if there is no row of data, DataError for other text, UsageError for a separator that cannot be one.
     """
     (text, is_gzip), separator = _start(path), schema.choices.separator
     if said := _SEPARATOR_LINE.match(text):
         text, separator = b"\n" + text[said.end() :], separator or decoded(said[1])
     if not text.strip():
         found = f"its first {len(text)} bytes are blank lines" if len(text) > LONGEST_LINE else "the file is empty"
-        raise DataError(f"{path}: {found}, expected rows of numbers separated by commas")
+        raise NoRows(f"{path}: {found}, expected rows of numbers separated by commas")
     separator = separator_of(text) if separator is None else _given_separator(path, text, separator)
     rows = FirstRows(text, separator, code_page=schema.code_page)
     if rows.counts[0] > MOST_COLUMNS:
@@ -114,9 +122,11 @@ def read_head(path: str, schema: Schema = UNSAID, first: Head | None = None) -> 
         )
     names = [cell.text for cell in rows.rows[0]] if _has_header(rows, schema, first) else None
     row = int(names is not None)
-    if row >= len(rows.counts):
-        raise DataError(f"{path}: only a header, expected at least one row of numbers; add the data")
     below, width = rows.rows[row:], rows.counts[0 if names else row]
+    if are_names(names):
+        below = [cells for cells in below if [cell.text for cell in cells] != names]
+    if not below:
+        raise NoRows(f"{path}: only a header, expected at least one row of numbers; add the data", names)
     values = ([cells[place].text for cells in below if place < len(cells)] for place in range(width))
     filled = [place for place, own in enumerate(values) if (names and names[place]) or not GAPS.issuperset(own)]
     fraction = rows.separator == ";" and _FRACTION.search(text)
@@ -177,6 +187,12 @@ def too_long(path: str) -> DataError:
         f"{path}: a line longer than {LONGEST_LINE} bytes, expected rows of numbers; write the table with a line for "
         f"each row"
     )
+
+
+class First(NamedTuple):
+    """Facts of the first of several files. names: of its columns, None without a header."""
+
+    names: list[str] | None
 
 
 class Cell(NamedTuple):
@@ -259,24 +275,34 @@ def separator_of(text: bytes) -> str:
 # -- header --------------------------------------------------------------------------------------------------
 
 
-def _has_header(rows: FirstRows, schema: Schema, first: Head | None) -> bool:
-    """Return whether the first row names the columns: a person says so, or its words, or those below."""
+def _has_header(rows: FirstRows, schema: Schema, first: First | None) -> bool:
+    """Return whether the first row names the columns: a person says so, or its words, or those below, or that it comes
+    again among rows that are unlike it."""
     texts, asked = [cell.text for cell in rows.rows[0]], schema.choices.header
     if asked == "no" or (first and first.names == texts):
         return asked != "no"
     if asked == "yes":
         return first is None
     is_model_s = first is None and schema.of_model and schema.columns and {*schema.columns} <= {*texts}
-    return bool(is_model_s) or _are_names(rows)
+    if is_model_s or _are_names(rows.rows):
+        return True
+    others = [row for row in rows.rows if [cell.text for cell in row] != texts]
+    comes_again = len(rows.rows) - len(others) > 1
+    return comes_again and bool(others) and _are_no_words_of(texts, others) and _are_names([rows.rows[0], *others])
 
 
-def _are_names(rows: FirstRows) -> bool:
+def _are_no_words_of(texts: list[str], rows: list[list[Cell]]) -> bool:
+    """Return whether no column of some rows holds the text at its place."""
+    return not any(cell.text == text for row in rows for cell, text in zip(row, texts, strict=False))
+
+
+def _are_names(rows: list[list[Cell]]) -> bool:
     """Return whether the first row is unlike the rows below it, as names are.
 
     Names are texts above numbers, dates or yes/no words, and half as much tells a word that does not come again below
     where others do. A number above numbers tells against it, several that ascend as one.
     """
-    columns = [(cell, ColumnBelow(rows.rows[1:], place)) for place, cell in enumerate(rows.rows[0])]
+    columns = [(cell, ColumnBelow(rows[1:], place)) for place, cell in enumerate(rows[0])]
     if _are_numbered(columns):
         return True
     known = [(cell, below) for cell, below in columns if cell.text not in GAPS and re.search(r"\w", cell.text)]

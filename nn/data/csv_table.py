@@ -26,6 +26,7 @@ from .column import (
     Span,
     Table,
     Wanted,
+    are_names,
     decoded,
     encodings_of,
     is_coarse,
@@ -34,7 +35,7 @@ from .column import (
     shortened,
     target_column,
 )
-from .csv_head import LONGEST_LINE, Head, open_quote, read_head, too_long
+from .csv_head import LONGEST_LINE, First, Head, NoRows, open_quote, read_head, too_long
 from .dataset import UNSAID, Schema
 from .records import new_rows
 from .source import BLOCK, Files, TableSource, check_same_columns, local, read_blocks
@@ -61,8 +62,8 @@ class CsvSource(TableSource):
 
     def __init__(self, paths: list[str], path: str, schema: Schema = UNSAID):
         self.path, self.files = path, Files(paths)
-        self._head = first = read_head(paths[0], schema)
-        self._heads = [first, *(read_head(file, schema, first) for file in paths[1:])]
+        self._heads = _heads_of(paths, schema)
+        self._head = first = self._heads[0]
         self.names, self.width, self.default_target = first.names, first.width, first.last_filled
         self.column = first.column
         for head in self._heads[1:]:
@@ -105,7 +106,8 @@ class CsvSource(TableSource):
                 columns[place] = Column("text", np.full(rows.csv.rows, -1, np.int32))  # gaps only
         columns = dict(sorted(columns.items()))
         matrix = rows.arrays["matrix"][: rows.csv.rows]
-        return self._filled(Table(columns, matrix, rows.places["matrix"], rows.spans), wanted)
+        repeats = rows.csv.repeats
+        return self._filled(Table(columns, matrix, rows.places["matrix"], rows.spans, repeats=repeats), wanted)
 
     # -- storage ---------------------------------------------------------------------------------------------
 
@@ -174,6 +176,32 @@ class CsvSource(TableSource):
         return reader.taken()
 
 
+def _heads_of(paths: list[str], schema: Schema) -> list[Head]:
+    """Return the heads of the files that have rows; names may be in one without. Raises DataError if none has rows."""
+    heads: list[Head] = []
+    lacking: list[NoRows] = []
+    first = None
+    for path in paths:
+        try:
+            heads.append(read_head(path, schema, first))
+        except NoRows as lack:
+            lacking.append(lack)
+            if first is None and lack.names is not None:
+                first, named = First(lack.names), path
+            continue
+        if first is None:
+            first = First(heads[0].names)
+        elif len(heads) == 1:
+            names = heads[0].names
+            if names is None and len(first.names) == heads[0].width:
+                names = first.names
+            check_same_columns(path, names or [""] * heads[0].width, named, first.names)
+            heads[0].names = names
+    if not heads:
+        raise lacking[0]
+    return heads
+
+
 # -- rows in C -----------------------------------------------------------------------------------------------
 
 
@@ -198,6 +226,27 @@ def _gaps(missing: frozenset[str], code_page: str, memory: dict):
     _point(gaps, memory, text=b"".join(words), ends=ends, lengths=lengths, numbers=numbers)
     _point(gaps, memory, may_be_number=may_be_number)
     return gaps
+
+
+def _header(head: Head, memory: dict):
+    """Return the names of the columns as C takes them, in every encoding that a file may have."""
+    forms = [_forms_of(name, head.code_page) for name in head.names]
+    count = max(map(len, forms))
+    forms = [[*own, *own[:1] * (count - len(own))] for own in forms]
+    flat = [form for own in forms for form in own]
+    header, starts = ffi.new("struct csv_header *"), np.zeros(256, np.uint8)
+    firsts = [form[:1] or (head.separator + "\n").encode() for form in forms[0]]
+    starts[[byte for first in firsts for byte in first] + [ord('"')]] = 1
+    header.forms = count
+    _point(header, memory, text=b"".join(flat), starts=starts)
+    _point(header, memory, ends=np.cumsum([len(form) for form in flat], dtype=np.intc))
+    return header
+
+
+def _forms_of(name: str, code_page: str) -> list[bytes]:
+    """Return the bytes that a name may be in a file, where a quote in it is doubled too."""
+    texts = dict.fromkeys([name, name.replace('"', '""')])
+    return [form for text in texts for form in encodings_of(text, code_page)]
 
 
 def _is_number(word: bytes) -> bool:
@@ -273,6 +322,9 @@ class CsvReader:
         self.csv, self._memory, self._reads, self._several = ffi.new("struct csv *"), {}, wanted.reads, several
         self.csv.columns = head.width
         self.csv.gaps = self._gaps = _gaps(wanted.missing, head.code_page, self._memory)
+        self._header_memory: dict = {}
+        if are_names(head.names):
+            self.csv.header = self._names = _header(head, self._header_memory)
         self._rest = b""  # the front of a row whose end is still to come
         self.spans: list[Span] = []
         self.begin(head)
@@ -418,6 +470,7 @@ def _joined(pieces: list[CsvReader], pool: ThreadPoolExecutor) -> CsvReader | No
     first, lines, last_line = pieces[0], pieces[0].csv.line, pieces[0].csv.row_line
     for rows in pieces[1:]:
         start, first.csv.rows = first.csv.rows, first.csv.rows + rows.csv.rows
+        first.csv.repeats += rows.csv.repeats
         lines, last_line = lines + rows.csv.line, lines + rows.csv.row_line if rows.csv.rows else last_line
         list(pool.map(partial(_recode, first, rows, start), range(len(first.places["codes"]))))
         if any(len(column.words) > MAX_WORDS for column in first.columns.values()):

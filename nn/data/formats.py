@@ -16,6 +16,7 @@ from functools import partial
 from ..utils import DataError
 from .arrays import Arrays, npy, read_cifar, read_idx, read_npz
 from .arrow import feather, orc, parquet
+from .column import BYTE_ORDER_MARK
 from .csv_table import CsvSource
 from .dataset import Schema
 from .frames import json_lines
@@ -100,7 +101,7 @@ def recognise(path: str) -> tuple[Format, list[str]]:
 
     Raises InputNotFound, and DataError for an unknown format and for files that do not belong together.
     """
-    files = data_files(path)
+    files = with_bytes(data_files(path))
     formats = list(map(format_of, files))
     first, tables = formats[0], [known.name for known in FORMATS if known.table]
     expected = f"{first.name} as in {files[0]}" if first.table else " or ".join(tables)
@@ -110,6 +111,19 @@ def recognise(path: str) -> tuple[Format, list[str]]:
     if not first.table and isinstance(files[0], Fetched):
         raise DataError(f"{files[0]}: {first.name}, expected {' or '.join(tables)}; copy it to this machine first")
     return first, files
+
+
+def with_bytes(files: list[str]) -> list[str]:
+    """Return the files of a table that hold more than blank lines; all of them where there is one, or none does."""
+    if len(files) == 1:
+        return files
+    return [file for file in files if os.path.isdir(file) or _has_bytes(file)] or files
+
+
+def _has_bytes(path: str) -> bool:
+    with Source(database_of(path)[0]) as source:
+        start = source.read(_HEAD)
+    return len(start) == _HEAD or bool(start.removeprefix(BYTE_ORDER_MARK).strip())
 
 
 def format_of(path: str) -> Format:

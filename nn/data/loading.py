@@ -165,6 +165,7 @@ def _dataset(source: TableSource, table: Table, places: Places, schema: Schema, 
         beside = of_targets, *others
         facts["digest"] = columns_digest(list(columns.values()), *beside)
     ds = dataset_of(x, targets, schema, kinds=tuple(kinds) if decided else (), **facts)
+    remarks = [*_remarks_on_rows(source, table), *remarks]
     for line in remarks if schema.of_model else ():
         log.warning("%s", line)
     ds.remarks += [] if schema.of_model else [*remarks, *remarks_on(ds)]
@@ -176,6 +177,14 @@ def _as_in_training(column: Column, schema: Schema) -> Column:
     if column.reads != "text" or any(map(is_code, schema.classes or column.words)):
         return column
     return settled(column, None, is_pure=True)
+
+
+def _remarks_on_rows(source: TableSource, table: Table) -> list[str]:
+    """Return a line for rows that repeat the names of the columns."""
+    if not table.repeats:
+        return []
+    times = "once" if table.repeats == 1 else f"{table.repeats} times"
+    return [f"{source.path}: the names of the columns come again {times} among the rows; left out"]
 
 
 def _is_clean(column: Column) -> bool:

@@ -16,6 +16,7 @@ from .typed import Opened, objects
 _READ_ROWS = 1 << 16  # at a time
 _CAUTIOUS = ("PRAGMA trusted_schema = OFF", "PRAGMA cell_size_check = ON")  # as SQLite advises for strangers' files
 _LONGEST = 1 << 20  # bytes of a value, beside those of the file: a view may make longer ones of nothing
+_HIDDEN = 1  # a column that is an argument of a virtual table; generated ones have other numbers
 _RECURSIVE = 33  # SQLITE_RECURSIVE: a query that calls itself, in a view perhaps without end
 _CURE = "copy it again or write it anew"
 _CURES = {  # what SQLite says -> what helps
@@ -32,12 +33,14 @@ def database(path: str) -> Opened:
     file, asked = database_of(path)
     with _connection(file) as connection:
         table = _table_of(connection, file, asked)
-        columns = [row[1:3] for row in connection.execute(f"PRAGMA table_info({_quoted(table)})")]
+        facts = connection.execute(f"PRAGMA table_xinfo({_quoted(table)})").fetchall()
+        columns = [row[1:3] for row in facts if row[6] != _HIDDEN]
         (rows,) = connection.execute(f"SELECT count(*) FROM {_quoted(table)}").fetchone()
 
     def block(fields: dict[int, tuple], place: int) -> Column:
         values = fields[place]
-        if columns[place][1].upper() in ("BOOL", "BOOLEAN"):  # SQLite keeps truths as 0 and 1
+        declared = columns[place][1].upper().removesuffix(" GENERATED ALWAYS")
+        if declared in ("BOOL", "BOOLEAN"):  # SQLite keeps truths as 0 and 1
             values = [bool(value) if isinstance(value, int) and value in (0, 1) else value for value in values]
         return objects(values)
 

@@ -25,6 +25,7 @@ from .column import (
     Span,
     Table,
     Wanted,
+    are_names,
     as_text,
     is_coarse,
     number_text,
@@ -190,6 +191,13 @@ class TypedSource(TableSource):
     def _table(self, wanted: Wanted) -> Table:
         """Return the table, its numbers in one matrix."""
         rows, fields = self._rows, self._fields(wanted)
+        repeated = self._repeated_names(fields)
+        if len(repeated) == rows:
+            raise DataError(f"{self.path}: no row but the names of the columns, expected at least one; add the data")
+        if len(repeated):
+            rows -= len(repeated)
+            for own in fields.values():
+                own.leave_out(repeated)
         places = list(fields)
         columns = dict(zip(places, each(lambda place: fields.pop(place).column(), places, rows), strict=True))
         numbers = {place: column for place, column in columns.items() if column.reads == "number"}
@@ -201,7 +209,30 @@ class TypedSource(TableSource):
         starts = accumulate((one.rows for one in self._opened), initial=0)
         paths = self.files.paths if len(self._opened) > 1 else [None]
         spans = [Span(start, 1, path, has_lines=False) for start, path in zip(starts, paths, strict=False)]
-        return Table(columns, matrix, list(numbers), spans)
+        return Table(columns, matrix, list(numbers), spans, repeats=len(repeated))
+
+    def _repeated_names(self, fields: dict[int, _Fields]) -> np.ndarray:
+        """Return the rows that repeat the names of all columns, as a table has them that was joined from files."""
+        none = np.empty(0, np.int64)
+        if not fields or not are_names(self.names):
+            return none
+        found = self._with_names(fields, np.arange(self._rows))
+        others = {place: "text" for place in range(self.width) if place not in fields}
+        if not len(found) or not others:
+            return found
+        try:
+            beside = self._fields(Wanted(others, raw=frozenset(others), missing=frozenset()))
+        except DataError:  # lists and the like are no names
+            return none
+        return self._with_names(beside, found)
+
+    def _with_names(self, fields: dict[int, _Fields], rows: np.ndarray) -> np.ndarray:
+        """Return those of some rows in which each of the columns holds its name."""
+        for place, own in fields.items():
+            rows = own.rows_of(self.names[place], rows)
+            if not len(rows):
+                break
+        return rows
 
 
 def typed_table(open_file: Callable[[str], Opened], paths: list[str], path: str, schema=None) -> TypedSource:
@@ -306,6 +337,27 @@ class _Fields:
             if words[code] is not None:
                 places[code] = self._places.setdefault(words[code], len(self._places))
         return places[codes]
+
+    def rows_of(self, word: str, rows: np.ndarray) -> np.ndarray:
+        """Return those of some rows whose field is a word; all of them where it is a word for a gap."""
+        if word in self._missing:
+            return rows
+        code = self._places.get(word)
+        return rows[:0] if code is None else rows[self._values[rows] == code]
+
+    def leave_out(self, rows: np.ndarray) -> None:
+        """Leave out rows, and the words of text that have no others."""
+        self._rows -= len(rows)
+        if self._values is None:
+            return
+        self._values = np.delete(self._values, rows)
+        if self.reads == "text":
+            words, codes = list(self._places), np.full(len(self._places) + 1, -1, np.int32)
+            used, first = np.unique(self._values[self._values >= 0], return_index=True)
+            order = used[np.argsort(first)].tolist()
+            codes[order] = np.arange(len(order))
+            self._values = codes[self._values]
+            self._places = {words[code]: place for place, code in enumerate(order)}
 
     def column(self) -> Column:
         column, kind = None, self._kind

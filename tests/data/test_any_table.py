@@ -14,10 +14,11 @@ import numpy as np
 import pytest
 from support.command_line import ONE, environment, run, succeed
 from support.people import as_csv, people, train_on_people
-from support.table_formats import everything, pd, write_database, written
+from support.table_formats import everything, pa, pd, write_database, written
 from support.tables import trained_on
 
 import nn
+from nn.data import csv_table
 from nn.data.column import FORMER_GAPS
 from nn.data.dataset import TableRows
 from nn.data.loading import load_for
@@ -238,6 +239,114 @@ def test_rows_that_are_no_table_are_refused(trained, rows):
     told = f"rows of type {type(rows).__name__}, " if rows is RECORDS else ""
     with pytest.raises(nn.DataError, match=told + r"expected an array \(rows, columns\) or a data frame"):
         nn.Model.load("m.bin").network.predict(rows)
+
+
+def joined_table(kind: str) -> tuple[str, list[str]]:
+    """The names of a table's columns and its rows: of numbers and words, of numbers alone, of words alone."""
+    rows = [f"{7 * k % 31}.5,{'red' if k % 3 else 'blue'},{k % 5},{'no' if k % 4 else 'yes'}" for k in range(60)]
+    if kind == "numbers":
+        return "size,colour,count,goal", [f"{7 * k % 31}.5,{k % 11},{k % 5},{k % 2}" for k in range(60)]
+    if kind == "words":
+        rows = [f"{'SML'[k % 3]},{'red' if k % 4 else 'blue'},{'abcde'[k % 5]}" for k in range(60)]
+        rows = [f"{row},{'no' if k % 4 else 'yes'}" for k, row in enumerate(rows)]
+    return "size,colour,count,goal", rows
+
+
+@pytest.mark.parametrize("kind", ["mixed", "numbers", "words"])
+@pytest.mark.parametrize("places", [(3,), (0, 1, 40), (20, 21, 59)])
+def test_a_header_that_comes_again_among_the_rows_is_left_out_in_every_format(folder, kind, places):
+    header, rows = joined_table(kind)
+    (folder / "plain.csv").write_text("\n".join([header, *rows]) + "\n")
+    expected = nn.load("plain.csv")
+    again = [*rows]
+    for place in reversed(places):
+        again.insert(place, "\ufeff" + header.replace("size", '"size"'))
+    (folder / "joined.csv").write_bytes("\r\n".join([header, *again]).encode("utf-8-sig"))
+    frame = pd.DataFrame([row.strip("\ufeff").replace('"', "").split(",") for row in again], columns=header.split(","))
+    written(frame, folder)
+    told = f"the names of the columns come again {'once' if len(places) == 1 else '3 times'} among the rows; left out"
+    files = [str(file) for file in sorted(folder.glob("a.*"))]
+    net = trained_on(expected)
+    for source in ("joined.csv", *files, frame, frame.to_dict("list"), frame.to_dict("records")):
+        found = nn.load(source)
+        assert [line for line in found.remarks if told in line and line not in expected.remarks], type(source)
+        assert (found.rows, found.classes, found.columns) == (60, expected.classes, expected.columns)
+        np.testing.assert_array_equal(found.y, expected.y)
+        np.testing.assert_array_equal(net.predict(found.x), net.predict(expected.x))
+    succeed(*ONE, "--dataset", "plain.csv", "--model", "m.bin", "--epochs", 1)
+    tables = []
+    for name in ("plain", "joined"):
+        done = succeed("--predict", "--model", "m.bin", "--dataset", f"{name}.csv", "--id", "*")
+        tables.append(done.out)
+        assert (told in done.err) == (name == "joined")
+    assert tables[0] == tables[1]
+
+
+def test_a_row_of_numbers_is_no_header_that_comes_again_and_one_column_of_it_is_a_value(folder):
+    rows = [[str((k + place) % 3 + place * (k % 2)) for place in range(3)] for k in range(30)]
+    (folder / "n.csv").write_text("\n".join(map(",".join, [["0", "1", "2"], *rows, ["0", "1", "2"]])) + "\n")
+    assert nn.load("n.csv", header="yes").rows == 31
+    header, rows = joined_table("mixed")
+    (folder / "v.csv").write_text("\n".join([header, *rows, "3,colour,4,goal"]) + "\n")
+    found = nn.load("v.csv")
+    assert found.rows == 61 and "goal" in found.classes and not [line for line in found.remarks if "again" in line]
+
+
+@pytest.mark.parametrize("cut", [False, True])
+def test_headers_are_left_out_of_a_file_that_several_threads_read(folder, cut, monkeypatch):
+    header, rows = joined_table("mixed")
+    monkeypatch.setattr(csv_table, "_PIECE_BYTES", 1 << (8 if cut else 22))
+    monkeypatch.setattr(csv_table, "default_threads", lambda: 4)
+    (folder / "plain.csv").write_text("\n".join([header, *rows * 20]) + "\n")
+    (folder / "joined.csv").write_text("\n".join([header, *rows * 10, header, *rows * 3, header, header, *rows * 7]))
+    plain, joined = (nn.load(name) for name in ("plain.csv", "joined.csv"))
+    assert joined.rows == plain.rows == 1200 and "again 3 times" in joined.remarks[0]
+    for own, other in zip(plain.x.columns, joined.x.columns, strict=True):
+        np.testing.assert_array_equal(own.values, other.values)
+
+
+@pytest.mark.parametrize("form", ["folder", "pattern", "list"])
+@pytest.mark.parametrize("first", [True, False])
+def test_parts_that_are_empty_or_only_a_header_are_passed_over(folder, form, first):
+    header, rows = joined_table("mixed")
+    parts = folder / "parts"
+    parts.mkdir()
+    names = [f"day{number}.csv" for number in range(1, 7)]
+    texts = ["", header, header + "\n", "\n\n", "\n".join([header, *rows[:30]]), "\n".join([header, *rows[30:]])]
+    for name, text in zip(names, texts if first else texts[4:] + texts[:4], strict=True):
+        (parts / name).write_text(text)
+    (folder / "plain.csv").write_text("\n".join([header, *rows]) + "\n")
+    told = {"folder": "parts", "pattern": "parts/day*.csv", "list": ",".join(f"parts/{name}" for name in names)}[form]
+    found, expected = nn.load(told), nn.load("plain.csv")
+    assert found.rows == 60 and found.columns == expected.columns and found.classes == expected.classes
+    succeed(*ONE, "--dataset", told, "--model", "m.bin", "--epochs", 1)
+    assert "error" not in succeed("--test", "--model", "m.bin").err
+    (parts / names[2]).write_text("other,names\n")
+    (parts / names[4]).write_text("\n".join(rows[:30]))  # a part without a header
+    for name in names:
+        (parts / name).write_text("")
+    assert "the file is empty" in run("--train", "--dataset", told, "--model", "m.bin").err
+
+
+def test_the_names_in_a_part_without_rows_are_those_of_parts_without_a_header(folder):
+    header, rows = joined_table("mixed")
+    (folder / "1.csv").write_text(header + "\n")
+    (folder / "2.csv").write_text("\n".join(rows))
+    assert nn.load("1.csv,2.csv").columns == ["size", "colour", "count"]
+    (folder / "2.csv").write_text("\n".join(row + ",1" for row in rows))
+    with pytest.raises(nn.DataError, match=r"2.csv: 5 columns, expected 4 as in 1.csv"):
+        nn.load("1.csv,2.csv")
+
+
+def test_parts_without_rows_of_other_formats_are_passed_over(folder):
+    frame = everything()
+    for name, some in (("1", frame[:0]), ("2", frame[:150]), ("3", frame[150:])):
+        pa.parquet.write_table(pa.Table.from_pandas(some.convert_dtypes(), preserve_index=False), f"p{name}.parquet")
+        some.astype(str).to_json(f"j{name}.jsonl", orient="records", lines=True)
+        np.save(f"n{name}.npy", some[["amount", "count", "flag"]].to_numpy(float))
+    (folder / "p4.parquet").write_bytes(b"")
+    for pattern in ("p*.parquet", "j*.jsonl", "n*.npy"):
+        assert nn.load(pattern, task="multiclass" if pattern[0] == "n" else "auto").rows >= 250, pattern
 
 
 LANDS = ["10 €", "“so”", "Žižkov – Œuvre", "plain", "\x81\x9d…"]

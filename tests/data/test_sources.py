@@ -275,6 +275,20 @@ def test_a_database_with_several_tables_wants_the_name_of_one(tmp_path):
     assert are_there(f"{path}:few") and not are_there(f"{tmp_path}/b.db:few")
 
 
+def test_generated_columns_of_a_database_are_columns(tmp_path):
+    with contextlib.closing(sqlite3.connect(tmp_path / "a.db")) as base, base:
+        base.execute(
+            "CREATE TABLE t (a REAL, twice REAL GENERATED ALWAYS AS (2 * a) VIRTUAL, "
+            "is_high BOOLEAN AS (a > 2) STORED, b TEXT AS ('n' || a), y INTEGER)"
+        )
+        base.executemany("INSERT INTO t (a, y) VALUES (?, ?)", [(k / 2, k % 3) for k in range(9)])
+    table = read(opened(tmp_path / "a.db"))
+    assert opened(tmp_path / "a.db").names == ["a", "twice", "is_high", "b", "y"]
+    assert table.columns[1].values.tolist() == [float(k) for k in range(9)]
+    assert fields(table.columns[2]) == ["False"] * 5 + ["True"] * 4
+    assert fields(table.columns[3]) == [f"n{k / 2}" for k in range(9)]
+
+
 def test_a_database_that_another_program_writes_or_has_left_half_written_is_told_as_that(tmp_path, monkeypatch):
     write_database(pd.DataFrame({"a": [1.0, 2.0], "y": [0, 1]}), tmp_path / "a.db")
     writer = sqlite3.connect(tmp_path / "a.db", isolation_level=None)

@@ -39,7 +39,7 @@ def test_the_files_are_found_beside_a_model_that_was_moved_with_them(folder):
 @pytest.mark.parametrize("first, second, words", [
     ("x,y\n1,2\n", "x,y,z\n1,2,3\n", ["b.csv", "3 columns", "2", "a.csv"]),
     ("x,y,z\n1,2,3\n", "x,z,y\n1,2,3\n", ["b.csv", "column 2", '"z"', '"y"', "a.csv"]),
-    ("1,2\n2,1\n", "x,y\n1,2\n", ["b.csv", "header", "a.csv"]), ("x,y\n1,2\n", "", ["b.csv", "empty"]),
+    ("1,2\n2,1\n", "x,y\n1,2\n", ["b.csv", "header", "a.csv"]),
     ("x,y\n1,2\n", "x,y\n1,2\n\n2,1\ninf,1\n", ["b.csv", "data row 3", "column x", "inf"]),
     ("x,y\n1,2\n", "x,y\n1,2,3\n", ["b.csv, row 2", "3 columns"]),
 ])  # fmt: skip
