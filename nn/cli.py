@@ -71,8 +71,6 @@ def _outcome(argv: list[str]) -> tuple[int, str | None]:
     except BrokenPipeError:  # the reader of stdout has seen enough, as in `nn --info ... | head`
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0 if flags is None else 128 + signal.SIGPIPE, None  # of --help nothing is missing
-    except cluster.AlreadyReported as reported:
-        return reported.exit_code, None
     except (Exception, KeyboardInterrupt, Interrupted) as error:
         if "--debug" in argv:
             for text in traceback.format_exc().splitlines():
@@ -216,12 +214,11 @@ def _warnings_shown(quiet: bool) -> Iterator[None]:
 
 def _join_ranks(flags) -> None:
     """Meet the other ranks of --distribute; from then on only rank 0 prints and writes."""
-    found = cluster.launch()
     if not flags.distribute:
         if not flags.force:
             cluster.expect_one()
         return
-    if found is None:
+    if cluster.launch() is None:
         if flags.backend in TRAITS and TRAITS[flags.backend].on_host:
             cluster.expect_ranks()
         return

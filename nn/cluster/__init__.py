@@ -1,7 +1,7 @@
 """Ranks: the processes that train one network together.
 
     launch.py      Launch: this process's rank and size, from the launcher's environment; limit_seconds
-    rank_group.py  RankGroup: values exchanged among ranks; ALONE; AlreadyReported
+    rank_group.py  RankGroup: values exchanged among ranks; ALONE
     mpi.py         MpiGroup: the RankGroup of several processes
     join()         the group of this process; current(), expect_ranks(), expect_one(), end()
 
@@ -20,10 +20,10 @@ import sys
 from .. import __version__
 from ..utils import UsageError
 from .launch import START, Launch, check_is_mpi, launch, limit_seconds
-from .rank_group import ALONE, AlreadyReported, RankGroup, reported_by_rank_0
+from .rank_group import ALONE, RankGroup, after_rank_0
 
 __all__ = [
-    "ALONE", "AlreadyReported", "Launch", "RankGroup", "current", "end", "expect_one", "expect_ranks", "join", "launch",
+    "ALONE", "Launch", "RankGroup", "current", "end", "expect_one", "expect_ranks", "join", "launch",
     "limit_seconds",
 ]  # fmt: skip
 
@@ -71,11 +71,16 @@ def expect_one() -> None:
     if found is None or found.size == 1:
         return
     check_is_mpi(found)
+    if found.rank == 0:
+        raise UsageError(
+            f"{found.by} started {found.size} trainings, each of which would write --model: add --distribute mirrored "
+            "to share the work, start only one, or add --force if this is a training of its own"
+        )
     error = UsageError(
-        f"{found.by} started {found.size} trainings, each of which would write --model: add --distribute mirrored to "
-        "share the work, start only one, or add --force if they are separate trainings"
+        f"the environment says that this is rank {found.rank} of {found.size} trainings that {found.by} started: add "
+        "--distribute mirrored to share the work, or --force if this is a training of its own"
     )
-    raise reported_by_rank_0(error, found.rank)
+    raise after_rank_0(error, found.rank)
 
 
 def end(code: int, text: str | None = None) -> int:

@@ -12,6 +12,8 @@ LIMIT = "NN_RENDEZVOUS_SECONDS"  # the environment variable, and its default
 USUAL_LIMIT = 60.0
 BY_HAND = "RANK and WORLD_SIZE"  # what launchers set that know nothing of MPI
 START = "mpiexec -n {0} nn --train --distribute mirrored ... or srun --mpi=pmi2 -n {0} nn --train ..."
+# SLURM's own numbers of what is no step of srun: the shell of salloc, a batch script, what came from elsewhere, ...
+NO_STEPS = {str(2**32 - number) for number in range(1, 7)}
 
 
 @dataclass(frozen=True)
@@ -51,8 +53,8 @@ def check_is_mpi(found: Launch) -> None:
     """Raise UsageError for a launch of several ranks that is none of MPI's."""
     if found.by == BY_HAND and found.size > 1:
         raise UsageError(
-            f"RANK={found.rank} and WORLD_SIZE={found.size} in the environment, but no MPI started this process; "
-            f"start the ranks by {START.format(found.size)}, or unset both"
+            f"RANK={found.rank} and WORLD_SIZE={found.size} in the environment, but no MPI started this process; start "
+            f"the ranks by {START.format(found.size)}, unset both, or add --force if this is a training of its own"
         )
 
 
@@ -69,9 +71,11 @@ def limit_seconds() -> float:
 
 
 def _step(environ: Mapping[str, str]) -> tuple[int, int] | None:
-    """Return (rank, size) in a step of srun; None outside of one, as in a batch script."""
+    """Return (rank, size) in a step of srun; None outside of one, as in a batch script or in the shell of salloc."""
     size = next((name for name in ("SLURM_STEP_NUM_TASKS", "SLURM_NTASKS") if name in environ), None)
     if "SLURM_STEP_ID" not in environ or "SLURM_PROCID" not in environ or size is None:
+        return None
+    if environ["SLURM_STEP_ID"] in NO_STEPS:
         return None
     return _number(environ, "SLURM_PROCID"), _number(environ, size)
 
@@ -79,11 +83,12 @@ def _step(environ: Mapping[str, str]) -> tuple[int, int] | None:
 def _number(environ: Mapping[str, str], name: str) -> int:
     text = environ[name]
     if not (text.isascii() and text.isdecimal() and len(text) < 10):
-        raise UsageError(f"{name}={text[:40]} in the environment: expected a whole number")
+        raise UsageError(f"{name}={text[:40]} in the environment: expected a whole number; unset it, or start nn again")
     return int(text)
 
 
 def _checked(found: Launch) -> Launch:
     if found.rank >= found.size:
-        raise UsageError(f"{found.by}: rank {found.rank} of {found.size} in the environment is impossible; restart nn")
+        told = f"{found.by}: rank {found.rank} of {found.size} in the environment is impossible"
+        raise UsageError(f"{told}; unset its variables, or add --force if this is a training of its own")
     return found

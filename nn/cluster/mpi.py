@@ -25,7 +25,7 @@ from cffi import FFI
 
 from ..utils import Interrupted, NnError, UsageError, needs_package
 from .launch import Launch, limit_seconds
-from .rank_group import RANK_0_SECONDS, RankGroup, reported_by_rank_0, say
+from .rank_group import RANK_0_SECONDS, RankGroup, after_rank_0, say
 
 GRACE_SECONDS = 2.0  # that a failed rank waits for the others: most failures are those of all
 READING_SECONDS, PASSING_ON_SECONDS = 1.0, 0.1  # a launcher has these for a rank's last line
@@ -122,7 +122,7 @@ def _check_world(mpi, found: Launch) -> None:
         f"{found.by} started this process as rank {found.rank} of {found.size}, but mpi4py's {name} "
         f"{'.'.join(map(str, version))} reports rank {place[0]} of {place[1]}; {FIXES[found.by]}"
     )
-    raise reported_by_rank_0(error, found.rank)
+    raise after_rank_0(error, found.rank)
 
 
 def _forget_shared_memory() -> None:

@@ -75,13 +75,9 @@ def _shown(value) -> str:
 ALONE = RankGroup()
 
 
-class AlreadyReported(NnError):
-    """Rank 0 prints this error; this rank exits with the same code, silently."""
-
-
-def reported_by_rank_0(error: NnError, rank: int) -> NnError:
-    """Return the error that this rank raises where all meet the same one, but cannot tell each other."""
-    if rank == 0:
-        return error
-    time.sleep(RANK_0_SECONDS)
-    return AlreadyReported(str(error), error.exit_code)
+def after_rank_0(error: NnError, rank: int) -> NnError:
+    """Return the error that this rank raises where all meet the same one, but cannot tell each other: once rank 0 has
+    told of it, if there is a rank 0. A launcher that ends the others then leaves it at one line."""
+    if rank:
+        time.sleep(RANK_0_SECONDS)
+    return error

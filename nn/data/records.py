@@ -38,6 +38,7 @@ from ..utils import (
     os_reason,
     own_bytes,
     resident_bytes,
+    temporary_folder,
 )
 
 PROGRAM_BYTES = 48 << 20  # of a limit, for the program without rows
@@ -163,7 +164,9 @@ def tell_lost(path: str | os.PathLike) -> None:
 
 def folder_on_disk() -> str:
     """Return the folder for files of rows: the checkpoint's, or a temporary one, on no file system in memory."""
-    asked = [*(str(path.parent) for path in _Room.checkpoints[-1:]), tempfile.gettempdir(), "/var/tmp", os.curdir]
+    asked = [*(str(path.parent) for path in _Room.checkpoints[-1:]), "/var/tmp", os.curdir]
+    with contextlib.suppress(OutputError):
+        asked.insert(-2, temporary_folder())
     for folder in filter(None, asked):
         with contextlib.suppress(OSError):
             if os.access(folder, os.W_OK) and not _is_in_memory(folder):

@@ -10,7 +10,6 @@ import gzip
 import hashlib
 import os
 import re
-import shutil
 import stat
 import sys
 import tempfile
@@ -27,12 +26,14 @@ import numpy as np
 from ..utils import (
     DataError,
     InputNotFound,
+    OutputError,
     UsageError,
     check_room_to_load,
     has_address_limit,
     needs_package,
     os_reason,
     sha256_file,
+    temporary_folder,
 )
 from .column import Table, Wanted
 
@@ -331,16 +332,39 @@ class Fetched(str):
 
     @cached_property
     def copy(self) -> str:
-        """The path of a copy in a temporary folder, which goes with this object."""
-        self._copy = file = tempfile.NamedTemporaryFile(prefix="nn-")  # noqa: SIM115 (closed with this object)
+        """The path of a copy in a temporary folder, which is closed and goes with this object. Raises InputNotFound,
+        OutputError."""
         if self.filesystem is None and sys.stdin is None:
             raise InputNotFound(f"{STANDARD_INPUT}: standard input is closed; give a file")
-        with _opening(self):
-            own = self.filesystem and self.filesystem.open_input_stream(self.inner)
-            with own or contextlib.nullcontext(sys.stdin.buffer) as source:
-                shutil.copyfileobj(source, file, 1 << 20)
-            file.flush()
+        folder = temporary_folder()
+        with self._written_to(folder):
+            self._copy = file = tempfile.NamedTemporaryFile(prefix="nn-", dir=folder)  # noqa: SIM115
+        with contextlib.ExitStack() as opened:
+            with _opening(self):
+                source = sys.stdin.buffer
+                if self.filesystem is not None:
+                    source = opened.enter_context(self.filesystem.open_input_stream(self.inner))
+            while block := self._block_of(source):
+                with self._written_to(folder):
+                    file.write(block)
+            with self._written_to(folder):
+                file.flush()
         return file.name
+
+    def _block_of(self, source) -> bytes:
+        with _opening(self):
+            return source.read(1 << 20)
+
+    @contextlib.contextmanager
+    def _written_to(self, folder: str) -> Iterator[None]:
+        """Raise OutputError for a copy that cannot be written to the folder."""
+        try:
+            yield
+        except OSError as error:
+            raise OutputError(
+                f"{self}: cannot be copied to {folder}, the folder for temporary files: {os_reason(error)}; make room "
+                "there, or name another folder by TMPDIR"
+            ) from error
 
 
 @contextlib.contextmanager

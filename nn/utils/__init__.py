@@ -78,6 +78,7 @@ from .output_files import (
     sha256_file,
     sole_writer,
     stream_or_file,
+    temporary_folder,
     wait_for_lock,
     writing,
 )

@@ -107,6 +107,15 @@ def _check_replaceable(path: str | os.PathLike) -> None:
         raise OutputError(f"{path}: is a folder, expected a file name to write to")
 
 
+def temporary_folder() -> str:
+    """Return the folder for temporary files. Raises OutputError, which names those that cannot be written."""
+    try:
+        return tempfile.gettempdir()
+    except OSError as error:
+        found = os_reason(error)
+        raise OutputError(f"{found[:1].lower()}{found[1:]}; name a folder that can be written by TMPDIR") from error
+
+
 def target_of(path: str | os.PathLike) -> Path:
     """Return the file that a path leads to by its links. Raises OutputError where the current folder is gone."""
     with writing(path):

@@ -23,6 +23,7 @@ from nn.cli import main
 from nn.utils import UsageError
 
 STEP = {"SLURM_JOB_ID": "7", "SLURM_STEP_ID": "0", "SLURM_PROCID": "1", "SLURM_STEP_NUM_TASKS": "4"}
+SALLOC = {"SLURM_JOB_ID": "7", "SLURM_PROCID": "0", "SLURM_NTASKS": "4"}
 HYDRA = {"PMI_RANK": "1", "PMI_SIZE": "3"}
 OPEN_MPI = {"OMPI_COMM_WORLD_RANK": "0", "OMPI_COMM_WORLD_SIZE": "2"}
 BY_HAND = {"RANK": "2", "WORLD_SIZE": "3"}
@@ -33,6 +34,9 @@ BY_HAND = {"RANK": "2", "WORLD_SIZE": "3"}
     [
         ({}, None),
         ({"SLURM_JOB_ID": "7", "SLURM_PROCID": "0", "SLURM_NTASKS": "4"}, None),  # a batch script, outside of srun
+        ({**SALLOC, "SLURM_STEP_ID": "4294967290"}, None),  # a shell of salloc, which is a step for SLURM
+        ({**SALLOC, "SLURM_STEP_ID": "4294967291"}, None),  # a batch script, as newer versions say
+        ({**SALLOC, "SLURM_STEP_ID": "4294967290", **HYDRA}, ("mpiexec", 1, 3)),  # mpiexec in such a shell
         ({"WORLD_SIZE": "4"}, None),
         (STEP, ("srun", 1, 4)),
         ({**STEP, "PMI_RANK": "1", "PMI_SIZE": "4"}, ("srun", 1, 4)),  # --mpi=pmi2
@@ -256,6 +260,46 @@ def test_ranks_of_which_mpi_knows_nothing_are_refused_with_the_command(folder, m
     assert result.err.count("\n") == 1 and not (folder / "m.bin").exists()
     succeed(*SMALL, "--epochs", 1, "--force")  # they are separate trainings, the user says
     succeed("--test", "--model", "m.bin")
+
+
+@pytest.mark.parametrize("rank", ["0", "1"])
+@pytest.mark.parametrize("variables", [
+    {"SLURM_STEP_ID": "0", "SLURM_PROCID": "", "SLURM_STEP_NUM_TASKS": "2"},
+    {"SLURM_STEP_ID": "3", "SLURM_PROCID": "", "SLURM_NTASKS": "2", "PMI_RANK": "", "PMI_SIZE": "2"},
+    {"OMPI_COMM_WORLD_RANK": "", "OMPI_COMM_WORLD_SIZE": "2"}, {"PMI_RANK": "", "PMI_SIZE": "2"},
+    {"RANK": "", "WORLD_SIZE": "2", "LOCAL_RANK": "0", "MASTER_ADDR": "localhost"},
+])  # fmt: skip
+def test_a_training_whose_environment_is_that_of_a_rank_says_what_to_do_or_trains(folder, monkeypatch, variables, rank):
+    """In a task of srun, or in what a rank of mpirun or torchrun starts: there may be no rank 0 that would say it."""
+    monkeypatch.setattr("nn.cluster.rank_group.RANK_0_SECONDS", 0.01)
+    for name, value in variables.items():
+        monkeypatch.setenv(name, value or rank)
+    for quiet in ([], ["--quiet"], ["--json"]):
+        result = run("train", "two.csv", "-m", "m.bin", "--epochs", 1, "--networks", 1, *quiet)
+        assert result.code == 2 and result.out == "" and result.err.count("\n") == 1
+        assert "2 trainings" in result.err or "WORLD_SIZE=2" in result.err
+        assert "--force if this is a training of its own" in result.err and not (folder / "m.bin").exists()
+    succeed("train", "two.csv", "-m", "m.bin", "--epochs", 1, "--networks", 1, "--force")
+    succeed("test", "m.bin", "two.csv")
+
+
+@pytest.mark.parametrize("variables", [
+    {**SALLOC, "SLURM_STEP_ID": "4294967290"}, SALLOC,
+    {"SLURM_STEP_ID": "1", "SLURM_PROCID": "0", "SLURM_STEP_NUM_TASKS": "1"},
+    {"OMPI_COMM_WORLD_RANK": "0", "OMPI_COMM_WORLD_SIZE": "1"}, {"RANK": "0", "WORLD_SIZE": "1"},
+])  # fmt: skip
+def test_a_shell_of_salloc_and_a_launch_of_one_train(folder, monkeypatch, variables):
+    for name, value in variables.items():
+        monkeypatch.setenv(name, value)
+    succeed("train", "two.csv", "-m", "m.bin", "--epochs", 1, "--networks", 1)
+
+
+def test_an_environment_that_cannot_be_does_not_keep_a_training_of_its_own_from_running(folder, monkeypatch):
+    monkeypatch.setenv("PMI_RANK", "5")
+    monkeypatch.setenv("PMI_SIZE", "2")
+    result = run("train", "two.csv", "-m", "m.bin")
+    assert result.code == 2 and "unset its variables, or add --force" in result.err
+    succeed("train", "two.csv", "-m", "m.bin", "--epochs", 1, "--networks", 1, "--force")
 
 
 def test_several_trainings_that_would_write_one_model_are_refused(mpi, folder):

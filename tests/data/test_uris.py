@@ -6,9 +6,11 @@ import io
 import os
 import pickle
 import sys
+import tempfile
 
 import numpy as np
 import pytest
+from support.command_line import run
 from support.s3 import bucket
 from support.table_formats import opened, pd, read, written
 from support.tables import refusal
@@ -140,3 +142,23 @@ def test_standard_input_may_be_packed_text(monkeypatch):
         assert source.read(99) == b"a,y\n1,2\n"
     standard_input(monkeypatch, b"")
     assert data_files("-")[0].copy != files[0].copy
+
+
+def test_a_copy_that_cannot_be_written_names_the_folder_for_temporary_files(folder, monkeypatch):
+    standard_input(monkeypatch, b"a,y\n1,2\n")
+    monkeypatch.setattr(tempfile, "tempdir", None)
+    monkeypatch.setattr(tempfile, "_candidate_tempdir_list", lambda: ["/nowhere", "/none"])
+    message = told(lambda: nn.load("-"), nn.OutputError)
+    assert "'/nowhere', '/none'" in message and "name a folder that can be written by TMPDIR" in message
+    result = run("predict", "m.bin", "-")
+    assert result.code == 66 and "m.bin" in result.err  # the model is looked for first
+
+
+@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="no /dev/full")
+def test_a_copy_without_room_names_the_folder_too(folder, monkeypatch):
+    monkeypatch.setattr(tempfile, "NamedTemporaryFile", lambda **_: open("/dev/full", "wb"))  # noqa: SIM115
+    for data in (b"a,y\n1,2\n", b"a,y\n" + b"1,2\n" * 10**6):
+        standard_input(monkeypatch, data)
+        message = told(lambda: nn.load("-"), nn.OutputError)
+        told_of = f"-: cannot be copied to {tempfile.gettempdir()}, the folder for temporary files: No space"
+        assert message.startswith(told_of)
