@@ -37,8 +37,9 @@ def unseen_rows(flags, net, model: str, labelled: bool = True):
         given = given_values(flags, LAYOUT)
         return load_for(net, flags.dataset, **given, labelled=labelled, memory=flags.memory), None, "rows"
     if "folds" in net.config and not net.holdout:
-        from ..train.folds import out_of_fold
+        from ..train.folds import check_crossed, out_of_fold
 
+        check_crossed(net, model)
         ds = training_dataset(net, model, force=flags.force, memory=flags.memory)
         return ds, out_of_fold(net, ds), "rows, out of fold"
     ds = held_out(net, model, whole=flags.reference, force=flags.force, memory=flags.memory)

@@ -41,15 +41,16 @@ def _predicted(net, ds: Dataset, threshold: float) -> Iterator[Block]:
 def fold_table(net, ds: Dataset) -> Table:
     """Return the lines of prediction_table for the rows that a cross-validation tested, each by its fold's network.
 
-    Behind the row is the number of the fold; there are no deviations.
+    Behind the row is the number of the fold; there are no deviations. Classes are by the threshold that the other folds
+    choose.
     """
     rows, folds, scores = out_of_fold(net, ds)
     some = ds.of_rows(rows)
-    block = _columns(net, some, [np.asarray(rows), np.asarray(folds)], scores, [], net.threshold)
+    block = _columns(net, some, [np.asarray(rows), np.asarray(folds)], scores, [], net.crossed.threshold_of_row)
     return Table(_names(net, some, ["fold"], deviations=False), [block])
 
 
-def _columns(net, ds: Dataset, facts: list[np.ndarray], scores, deviations: list, threshold: float) -> Block:
+def _columns(net, ds: Dataset, facts: list[np.ndarray], scores, deviations: list, threshold) -> Block:
     """Return the columns of some rows: facts of each row, ids, predictions, the truth."""
     beside = [*facts, *ds.ids.values()]
     if net.task == "regression":

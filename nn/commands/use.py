@@ -93,9 +93,9 @@ def compare_command(flags) -> None:
         raise UsageError(f"--compare {flags.compare}: expected two model files, A,B")
     nets = [Network.of_file(path, **keywords(flags, "engine")) for path in paths]
     parts = [_rows_of(flags, net, path) for net, path in zip(nets, paths, strict=True)]
-    datasets, scores, abouts = zip(*parts, strict=True)
+    datasets, scores, crossed, abouts = zip(*parts, strict=True)
     say_run(flags, nets[0], console.about(datasets[0], abouts[0]))
-    result = compared(nets, datasets, paths, scores, seed=flags.seed or 0)
+    result = compared(nets, datasets, paths, scores, crossed, seed=flags.seed or 0)
     if flags.report:
         from ..pages import model_page, page
 
@@ -107,9 +107,11 @@ def compare_command(flags) -> None:
 
 
 def _rows_of(flags, net, path: str):
-    """Return (rows, their scores where they are out of fold, the word for them)."""
+    """Return (rows, their scores and what the model keeps of them where they are out of fold, the word for them)."""
     ds, found, about = unseen_rows(flags, net, path)
-    return (ds, None, about) if found is None else (ds.of_rows(found[0]), found[2], about)
+    if found is None:
+        return ds, None, None, about
+    return ds.of_rows(found[0]), found[2], net.crossed, about
 
 
 def explain_command(flags) -> None:

@@ -89,10 +89,11 @@ class Counts(NamedTuple):
     tn: float
 
 
-def decide(scores: np.ndarray, threshold: float | None = None) -> np.ndarray:
+def decide(scores: np.ndarray, threshold: float | np.ndarray | None = None) -> np.ndarray:
     """Return the class index of each row, int64 (rows,).
 
-    scores (rows,) or (rows, 1), of class 1: 1 where the score is at least `threshold`, compared in float64.
+    scores (rows,) or (rows, 1), of class 1: 1 where the score is at least `threshold`, of all rows or of each (rows,),
+    compared in float64.
     scores (rows, classes): the first of the highest scores; `threshold` is not used.
     """
     if scores.ndim == 1 or scores.shape[1] == 1:
@@ -369,11 +370,12 @@ class Judged:
     """Predictions, and what their metrics are formed from, for one set of weights after another.
 
     truth and scores: binary (rows,) of 0 and 1, and (rows,) or (rows, 1); multiclass (rows,) class indices, and (rows,
-    classes); regression (rows, outputs) both. threshold: of two classes (0.5). persistence: of a series, the forecast
-    that nothing changes, (rows, outputs).
+    classes); regression (rows, outputs) both. threshold: of two classes (0.5), of all rows or of each (rows,).
+    persistence: of a series, the forecast that nothing changes, (rows, outputs). ranking: of two classes, what orders
+    the rows for the areas (rows,); None: the scores.
     """
 
-    def __init__(self, task: str, truth, scores, threshold: float | None = None, persistence=None):
+    def __init__(self, task: str, truth, scores, threshold=None, persistence=None, ranking=None):
         self.task, truth, scores = task, np.asarray(truth), np.asarray(scores)
         if task == "regression":
             truth, scores = (array.astype(np.float64).reshape(len(truth), -1) for array in (truth, scores))
@@ -384,11 +386,12 @@ class Judged:
             self.predicted = decide(scores, DEFAULTS["threshold"] if threshold is None else threshold)
             self.are_probabilities = are_probabilities(scores)
         self.truth, self.scores = truth, scores
+        self._ranking = scores if ranking is None else np.asarray(ranking).reshape(len(truth))
         self._row_values: dict[str, np.ndarray] = {}  # of metrics that are means of the rows' values
 
     @cached_property
     def _ranks(self) -> Ranks:
-        return Ranks(self.truth, self.scores)
+        return Ranks(self.truth, self._ranking)
 
     @property
     def names(self) -> list[str]:

@@ -27,7 +27,7 @@ from ..settings.flags import DEFAULTS
 from ..utils import DataError, InputNotFound, OutputError, UsageError, check_writable, log
 from .tensor_file import TensorFile
 
-FORMAT = 1
+FORMAT = 2  # of the state of a training; one of another format is of another way to train
 LEAST_SECONDS = 1.0  # between two ends of epochs that are saved
 AUTO = "auto"
 
@@ -229,6 +229,9 @@ class Checkpoint:
         version = facts.get("format")
         if isinstance(version, int) and version > FORMAT:
             raise DataError(f"{path}: checkpoint format {version}, this nn reads up to {FORMAT}; install a newer nn")
+        if isinstance(version, int) and version < FORMAT:
+            found = f"checkpoint format {version}, of a training that this nn does otherwise"
+            raise DataError(f"{path}: {found}; leave out --resume to start afresh, or go on with the nn that wrote it")
         _FILE.check_digest(path, data, facts)
         _check_facts(path, facts)
         for name, entry in header.items():

@@ -26,6 +26,8 @@ from .text_model import RETRAIN, is_text
 
 FORMAT = 3  # of all files that are written; 1 and 2, which know less of their data, are read too
 _DTYPES = {"float32": "F32", "float64": "F64"}
+FOLD, SCORE = "rows.fold", "rows.score"  # tensors of the rows that a model was trained on, of no network
+_FOLD_TYPES = {"U8": np.uint8, "U32": np.uint32}
 IN_MEMORY = "the network"  # how errors call a file that is none
 _FILE = TensorFile("nn", "model file", "a model that `nn --train` wrote", RETRAIN, "write one with `nn --train`")
 
@@ -80,7 +82,10 @@ def _check(path, tensors: dict[str, np.ndarray], metadata: dict) -> None:
     _check_metadata(path, metadata)
     known = len(metadata.get("members", ()))
     prefixes = {member_prefix(number) for number in range(known)}
-    for name in tensors if known else ():
+    if "crossed" in metadata:
+        _check_crossed(path, tensors, metadata)
+    of_rows = (FOLD, SCORE) if "crossed" in metadata else ()
+    for name in tensors.keys() - {*of_rows} if known else ():
         if "".join(name.partition(".")[:2]) not in prefixes:
             raise DataError(f"{path}: damaged model file: {shortened(name)} is of no member; {RETRAIN}")
     for number, (own, facts) in enumerate(members_of(tensors, metadata)):
@@ -108,9 +113,9 @@ def members_of(tensors: dict[str, np.ndarray], metadata: dict) -> list[tuple[dic
         if own.get("encoding", {}) is None:  # a member without the encoding that the others share
             del own["encoding"]
     prefixes = {member_prefix(number): own for number, (own, _) in enumerate(parts)}
-    for name, value in tensors.items():
+    for name in tensors.keys() - {FOLD, SCORE}:
         member, dot, rest = name.partition(".")
-        prefixes[member + dot][rest] = value
+        prefixes[member + dot][rest] = tensors[name]
     return parts
 
 
@@ -213,7 +218,12 @@ _METADATA = {
     "config": (lambda value: _has(value, _CONFIG, _CONFIG), "an object with the settings of a training"),
 }
 _MEMBER = {"weight": lambda value: _is_number(value) and value > 0}
-_NOT_SHARED = ("members", "temperature")  # what the members' metadata do not take from that of all
+_NOT_SHARED = ("members", "temperature", "crossed")  # what the members' metadata do not take from that of all
+_CROSSED = {
+    "temperatures": _all(_MEMBER["weight"]),
+    "thresholds": _ARE_NUMBERS,
+    "figures": lambda value: isinstance(value, dict),
+}
 _MAY_BE_MISSING = {
     "members": (
         lambda value: _all(lambda member: _has(member, _MEMBER))(value) and len(value) > 0,
@@ -224,6 +234,10 @@ _MAY_BE_MISSING = {
     "gap_words": (_ARE_TEXTS, "a list of words"),
     "code_page": (lambda value: _is_text(value) and value in CODE_PAGES, " or ".join(CODE_PAGES)),
     "pictures": (are_pictures, "range, shape and alpha"),
+    "crossed": (
+        lambda value: _has(value, _CROSSED, ["figures"]) and len(value["thresholds"]) == len(value["temperatures"]) > 0,
+        "a temperature above 0 and a threshold for each fold",
+    ),
 }
 _OF_DATA = ("columns", "targets", "classes", "encoding", "gap_words")  # facts with texts of a table
 
@@ -296,11 +310,38 @@ def _check_types(path, header: dict, dtype: str) -> None:
         if name == "__metadata__":
             continue
         found = entry.get("dtype") if isinstance(entry, dict) else None
+        if name == FOLD and found in tuple(_FOLD_TYPES):
+            continue
         if found != _DTYPES[dtype]:
             raise DataError(
                 f"{path}: damaged model file: {shortened(name)} is of type {shortened(found)}, "
                 f"expected {_DTYPES[dtype]}; {RETRAIN}"
             )
+
+
+def _check_crossed(path, tensors: dict[str, np.ndarray], metadata: dict) -> None:
+    """Raise DataError unless the folds and scores of rows are those of the model's cross-validation."""
+    folds, score = len(metadata["crossed"]["thresholds"]), tensors.get(SCORE)
+    fold = tensors.get(FOLD)
+    if fold is None or fold.ndim != 1 or fold.dtype not in tuple(_FOLD_TYPES.values()):
+        raise DataError(f"{path}: damaged model file: {FOLD} is missing or no list of folds; {RETRAIN}")
+    members = len(metadata.get("members", ()))
+    if metadata["config"].get("folds") != folds or not members or members % folds:
+        raise DataError(f"{path}: damaged model file: `crossed` has {folds} folds, its settings others; {RETRAIN}")
+    of_none = np.iinfo(fold.dtype).max
+    judged = fold[fold != of_none]
+    if judged.size and judged.max() >= folds:
+        raise DataError(f"{path}: damaged model file: {FOLD} has fold {judged.max()} of {folds}; {RETRAIN}")
+    if score is None:
+        if "figures" not in metadata["crossed"]:
+            raise DataError(f"{path}: damaged model file: {SCORE} is missing; {RETRAIN}")
+        return
+    wanted = (len(judged), _layers_of(metadata)[-1].outputs)
+    if score.shape != wanted or score.dtype.name != metadata["dtype"]:
+        found = f"{score.dtype.name} {score.shape}, expected {metadata['dtype']} {wanted}"
+        raise DataError(f"{path}: damaged model file: {SCORE} is {found}; {RETRAIN}")
+    if not is_finite(score):
+        raise DataError(f"{path}: {SCORE} holds a number that is not finite; train again")
 
 
 def _check_tensors(path, tensors: dict[str, np.ndarray], metadata: dict) -> None:

@@ -21,7 +21,7 @@ from ..utils import DataError, InputNotFound, NnError, OutputError, atomic_file,
 
 _NO_DIGEST = "0" * 64
 _SAFETENSORS = re.compile(rb".{8}\{", re.DOTALL)  # the header's length, and JSON
-_TYPES = ("float16", "uint32", "float32", "float64", "int64")  # of arrays that are written, in the order of safetensors
+_TYPES = ("uint8", "float16", "uint32", "float32", "float64", "int64")  # of arrays, in the order of safetensors
 
 
 @dataclass(frozen=True)

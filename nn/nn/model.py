@@ -13,13 +13,15 @@ from ..files import model_file, text_model
 from ..files.suffixes import MODEL, TEXT_MODEL, check_named_format
 from ..utils import DataError, UsageError
 from . import parameters
+from .crossed import Crossed
 
 FACTS = (  # what a model knows beside its parameters and settings
     "columns", "targets", "classes", "threshold", "holdout", "dataset", "history", "config", "temperature",
-    "scaling", "target_scaling", "medians", "gap_words", "code_page", "pictures",
+    "scaling", "target_scaling", "medians", "gap_words", "code_page", "pictures", "crossed",
 )  # fmt: skip
 USUAL = {  # facts that a file leaves out where they are these
     "temperature": 1.0, "medians": None, "gap_words": sorted(FORMER_GAPS), "code_page": LATIN, "pictures": None,
+    "crossed": None,
 }  # fmt: skip
 
 
@@ -46,13 +48,19 @@ def _member_metadata(net, shared: dict) -> Iterator[dict]:
 def _own_metadata(net) -> dict:
     own = {name: getattr(net, name) for name in ("task", "loss", "dtype", "seed", *FACTS)}
     own |= {"scaling": net.scaling.to_dict(), "target_scaling": net.target_scaling and net.target_scaling.to_dict()}
-    own |= {"layers": net.spec, "format": model_file.FORMAT}
+    own |= {"layers": net.spec, "format": model_file.FORMAT, "crossed": net.crossed and _crossed_facts(net.crossed)}
     if net.encoding is not None:
         own["encoding"] = net.encoding.to_dict()
     for name, usual in USUAL.items():
         if own[name] == usual:
             del own[name]
     return own
+
+
+def _crossed_facts(crossed: Crossed) -> dict:
+    """Return what a file keeps of it beside the tensors."""
+    own = {"temperatures": list(crossed.temperatures), "thresholds": list(crossed.thresholds)}
+    return own if crossed.figures is None else {**own, "figures": crossed.figures}
 
 
 def export(net, path) -> None:
@@ -80,11 +88,21 @@ def packed(net) -> bytes:
 def tensors(net) -> dict[str, np.ndarray]:
     if not net.is_combined:
         return net.parameters()
-    return {
+    of_members = {
         f"{model_file.member_prefix(number)}{name}": value
         for number, member in enumerate(net.members)
         for name, value in member.parameters().items()
     }
+    return of_members | _row_tensors(net)
+
+
+def _row_tensors(net) -> dict[str, np.ndarray]:
+    """Return what a model keeps of each row that it was trained on."""
+    if net.crossed is None:
+        return {}
+    if net.crossed.scores is None:
+        return {model_file.FOLD: net.crossed.fold}
+    return {model_file.FOLD: net.crossed.fold, model_file.SCORE: net.crossed.scores.astype(net.dtype, copy=False)}
 
 
 def _folded(net) -> tuple[list[np.ndarray], list[np.ndarray]]:
@@ -125,8 +143,19 @@ def _of_tensors(cls, path, tensors: dict[str, np.ndarray], meta: dict, dtype: st
             net.encoding = Encoding.from_dict(meta["encoding"], meta["columns"])
         net.seed = meta["seed"]
         _describe_by(net, meta)
+        net.crossed = _crossed_of(tensors, meta)
         net.combine(members, [member["weight"] for member in meta["members"]])
     return net
+
+
+def _crossed_of(tensors: dict[str, np.ndarray], meta: dict) -> Crossed | None:
+    known = meta.get("crossed")
+    if known is None:
+        return None
+    figures = known.get("figures")
+    return Crossed(
+        tensors[model_file.FOLD], tensors.get(model_file.SCORE), known["temperatures"], known["thresholds"], figures
+    )
 
 
 def _single(cls, path, tensors: dict, meta: dict, dtype: str | None, engine: dict, like: tuple = (None, {})):
@@ -154,7 +183,7 @@ def _single(cls, path, tensors: dict, meta: dict, dtype: str | None, engine: dic
 
 
 def _describe_by(net, meta: dict) -> None:
-    facts = {name: meta[name] for name in FACTS if name in meta}
+    facts = {name: meta[name] for name in FACTS if name in meta and name != "crossed"}
     for name in ("scaling", "target_scaling"):
         facts[name] = meta[name] and Scaling.from_dict(meta[name])
     net.describe(**facts)

@@ -25,6 +25,7 @@ from ..settings.flags import BY_NAME, DEFAULTS, REFERENCE, check_reference, chec
 from ..settings.values import GPUS, one_of
 from ..utils import UsageError, counted, listed
 from . import model, parameters, prediction
+from .crossed import Crossed
 from .model import FACTS
 
 _making = threading.RLock()  # an engine
@@ -96,6 +97,7 @@ class Network:
         self.temperature = 1.0  # of class probabilities: their logits are divided by it
         self.gap_words = sorted(FORMER_GAPS)
         self.code_page = LATIN  # of text in its files that is no UTF-8
+        self.crossed: Crossed | None = None  # the fold and the scores of each row of a cross-validation
         self.holdout = 0.0
         self.dataset: dict | None = None  # path, sha256
         self.medians: list[float] | None = None  # of plain numbers; None: a gap is refused, or the encoding's

@@ -65,7 +65,7 @@ def member_outputs(net, x) -> Iterator[np.ndarray]:
         reads = (member.scaling, member.encoding)
         if read_by is None or any(a is not b for a, b in zip(reads, read_by, strict=True)):
             data, read_by = engine.load(engine_rows(member, x)), reads
-        yield _in_units(member, engine.predict(data, vector=member.vector))
+        yield in_units(member, engine.predict(data, vector=member.vector))
 
 
 @np.errstate(over="ignore")  # what overflows makes an output that is refused
@@ -180,7 +180,7 @@ def _outputs(net, x: np.ndarray | TableRows) -> np.ndarray:
     if net.is_combined:
         return net.calibrated(mean_of(member_outputs(net, x), net.member_weights).astype(net.dtype))
     engine = net.engine
-    return _in_units(net, engine.predict(engine.load(engine_rows(net, x))))
+    return in_units(net, engine.predict(engine.load(engine_rows(net, x))))
 
 
 def mean_of(each: Iterable[np.ndarray], weights: Sequence[float]) -> np.ndarray:
@@ -191,7 +191,7 @@ def mean_of(each: Iterable[np.ndarray], weights: Sequence[float]) -> np.ndarray:
     return mean
 
 
-def _in_units(net, out: np.ndarray) -> np.ndarray:
+def in_units(net, out: np.ndarray) -> np.ndarray:
     """Return an engine's outputs as predictions: calibrated, in the targets' own units."""
     out = net.calibrated(out)
     return out if net.target_scaling is None else net.target_scaling.inverse(out).astype(net.dtype)

@@ -21,7 +21,7 @@ from ..terminal.figures import count_text, ends_text, number_text, rate_text, se
 from ..test import figures_of, judged, without_remarks
 from ..test.importance import curves, importance
 from ..test.values import gives_logits, names_of
-from ..train.folds import unseen_parts
+from ..train.folds import by_fold, unseen_parts
 from ..utils import DataError, listed
 from .chart import Axis, Line, Plot
 from .page import Block, Page, Table, image_of
@@ -66,7 +66,8 @@ def _test(page: Page, net, ds, about: str, found, threshold, important) -> None:
     truth, scores, weights = judged(net, rows, None if found is None else found[2])
     with without_remarks():
         has_intervals = LEAST_INTERVALS <= len(truth) <= MOST_INTERVALS
-        result = figures_of(net, rows, scores, threshold=threshold, intervals=has_intervals)
+        beside = {} if found is None else by_fold(net, threshold)
+        result = figures_of(net, rows, scores, threshold=threshold, intervals=has_intervals, **beside)
     page.answer = [_answer(net, result, about)]
     blocks = _OF_TASK[net.task](net, result, truth, scores, weights)
     headers = ["", "", "95 % interval" if has_intervals else ""]

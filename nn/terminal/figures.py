@@ -156,6 +156,15 @@ def comparison_lines(found: dict) -> list[list[str]]:
     ]  # fmt: skip
 
 
+def _out_of_fold(net) -> str:
+    """Return how many rows folds judge, or why a model of an earlier version keeps none of their scores."""
+    if net.crossed is not None:
+        return f"{len(net.crossed.rows):,} of {len(net.crossed.fold):,} rows, {len(net.crossed.thresholds)} folds"
+    if "folds" not in net.config:
+        return ""
+    return "not kept by the nn that trained it, whose figures of small tables were too good; train again to have them"
+
+
 def facts_of(net) -> dict[str, str]:
     """Return what people are told of a network, by its name; empty where there is nothing to tell."""
     judged = "validation loss" if "val_metric" in net.history else "held-out loss"
@@ -185,5 +194,6 @@ def facts_of(net) -> dict[str, str]:
         "parameters": f"{sum(member.parameter_count for member in net.members):,}",
         "multiply-adds": f"{sum(each):,} a prediction" + f", {of_training:,} a row of training" * bool(of_training),
         "hold-out": f"{net.holdout:g}",
+        "out of fold": _out_of_fold(net),
         "trained": ", ".join(trained) if len(trained) > 1 else "",
     }

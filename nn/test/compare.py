@@ -15,10 +15,11 @@ DISAGREE = 5  # rows told, on which the models differ most
 LEAST_ROWS = 10  # of an interval
 
 
-def compared(nets, datasets, names, scores=(None, None), *, seed: int = 0) -> dict:
+def compared(nets, datasets, names, scores=(None, None), crossed=(None, None), *, seed: int = 0) -> dict:
     """Return what two networks make of the same rows: datasets[k] holds them as nets[k] reads them.
 
-    names: of the models. scores: what they predict, (rows, outputs) each, where that is known.
+    names: of the models. scores: what they predict, (rows, outputs) each, where that is known. crossed: what they keep
+    of the rows (nn/nn/crossed.py), where they are judged out of fold.
 
     Keys: rows; models, their names; metrics, {name: {first's name: value, second's name: value, difference, interval}},
     where difference is second less first and interval its 95 % by paired bootstrap (None below 10 rows); metric, that
@@ -35,8 +36,8 @@ def compared(nets, datasets, names, scores=(None, None), *, seed: int = 0) -> di
     weights = checked_weights(weights, len(truth))
     series = [ds.persistence() if first.task == "regression" else None for ds in datasets]
     sides = [
-        Judged(net.task, truth, scores, net.threshold, persistence)
-        for net, (truth, scores, _), persistence in zip(nets, each, series, strict=True)
+        _side(net, truth, scores, persistence, of_rows)
+        for net, (truth, scores, _), persistence, of_rows in zip(nets, each, series, crossed, strict=True)
     ]
     values = [side.values(weights) for side in sides]
     pairs = resampled(sides, weights, seed, sampling_of(datasets[0])) if len(truth) >= LEAST_ROWS else []
@@ -57,6 +58,13 @@ def compared(nets, datasets, names, scores=(None, None), *, seed: int = 0) -> di
         "verdict": _verdict(names, metric, metrics[metric], better, len(truth)),
         "disagree": _disagree(first, truth, [scores for _, scores, _ in each], names),
     }  # fmt: skip
+
+
+def _side(net, truth, scores, persistence, crossed) -> Judged:
+    """Return what the metrics of a model are formed from; crossed: None, or what it keeps of the rows."""
+    if net.task != "binary" or crossed is None:
+        return Judged(net.task, truth, scores, net.threshold, persistence)
+    return Judged(net.task, truth, scores, crossed.threshold_of_row, ranking=crossed.scores)
 
 
 def _difference(values: list[dict], name: str) -> float | None:

@@ -85,8 +85,14 @@ def scores_of(net, ds, first: int = 0) -> np.ndarray:
         raise error.in_data(name_of(ds), first) from None
 
 
-def figures_of(net, ds, scores: np.ndarray, *, threshold: float | None = None, intervals: bool = False) -> dict:
-    """Return the figures of `test` for scores (rows, outputs) of the rows of `ds`, whoever predicted them."""
+def figures_of(
+    net, ds, scores: np.ndarray, *, threshold: float | None = None, intervals: bool = False, cuts=None, ranking=None
+) -> dict:
+    """Return the figures of `test` for scores (rows, outputs) of the rows of `ds`, whoever predicted them.
+
+    cuts (rows,): the threshold of each row of two classes, where they have thresholds of their own; `threshold` is told
+    then. ranking (rows, 1): what orders them for the areas, where it is not the scores.
+    """
     threshold = _checked_threshold(net, threshold)
     truth, scores, weights = judged(net, ds, scores)
     if net.task == "regression":
@@ -96,9 +102,11 @@ def figures_of(net, ds, scores: np.ndarray, *, threshold: float | None = None, i
     elif net.task == "multiclass":
         report = multiclass_report(truth, scores, net.classes or ds.classes, weights)
     else:
-        report = binary_report(truth, scores[:, 0], threshold, weights)
+        report = binary_report(truth, scores[:, 0], threshold, weights, cuts, ranking)
     if intervals:
-        known = Judged(net.task, truth, scores, threshold, ds.persistence() if net.task == "regression" else None)
+        persistence = ds.persistence() if net.task == "regression" else None
+        of_two = {"ranking": ranking} if net.task == "binary" else {}
+        known = Judged(net.task, truth, scores, threshold if cuts is None else cuts, persistence, **of_two)
         names = {f"macro_{name}" if name in report.get("macro", ()) else name: name for name in known.names}
         found = intervals_of(known, checked_weights(weights, len(truth)), sampling=sampling_of(ds))
         report["intervals"] = {
@@ -130,9 +138,13 @@ def judged(net, ds, scores: np.ndarray | None = None) -> tuple[np.ndarray, np.nd
 # -------------------------------------------------------------------------------- reports
 
 
-def binary_report(truth: np.ndarray, scores: np.ndarray, threshold: float, weights=None) -> dict:
-    """Return all figures for two classes: truth (rows,) of 0 and 1, scores (rows,) of class 1, weights (rows,)."""
-    judged, weights = Judged("binary", truth, scores, threshold), checked_weights(weights, len(truth))
+def binary_report(
+    truth: np.ndarray, scores: np.ndarray, threshold: float, weights=None, cuts=None, ranking=None
+) -> dict:
+    """Return all figures for two classes: truth (rows,) of 0 and 1, scores (rows,) of class 1, weights (rows,); cuts
+    and ranking as figures_of takes them."""
+    judged = Judged("binary", truth, scores, threshold if cuts is None else cuts, ranking=ranking)
+    weights = checked_weights(weights, len(truth))
     counts = judged.counts(weights)
     _warn_zero_rates(counts, threshold)
     if not (counts.tp + counts.fn and counts.tn + counts.fp):

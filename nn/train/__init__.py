@@ -12,6 +12,8 @@
     search.py      which networks are given up early, and which of the others are chosen
     vary.py        Variation: how --vary draws the settings of each
     folds.py       figures of a cross-validation
+    common_epoch.py  the epoch that all folds keep, and those that the others choose for the figures of each
+    crossed.py     the temperature and threshold of each fold, found on the rows of the others; standard errors
     learned.py     learned: whether the loss is better than that of the class shares or the mean; the warning if not
     candidates.py  Candidate: networks and trainings that --effort tries, for tables and for images
     effort.py      Effort: network, length of training and members chosen by cross-validations, or validation rows

@@ -1,12 +1,13 @@
 """Decisions after the last epoch: the temperature of the probabilities, then the threshold of class 1.
 
 It is found on rows that the network does not know, if there are any: those of --validation, or each row of a
-cross-validation as the network of its fold predicts it.
+cross-validation as the network of its fold predicts it; each fold is then judged by what the others' rows tell.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 
 import numpy as np
 
@@ -14,10 +15,12 @@ from ..core.metrics import metric
 from ..core.thresholds import best_temperature, best_threshold
 from ..ds import Dataset
 from ..nn import PREDICT_BLOCK, Network
+from ..nn.crossed import Crossed
 from ..nn.prediction import mean_of
 from ..nn_aux import TASKS
 from ..settings.flags import DEFAULTS
 from ..utils import NnError, UsageError, log
+from .crossed import temperatures_by_others, thresholds_by_others
 from .options import Options, is_decided_later
 
 
@@ -64,6 +67,27 @@ def decide_by(net: Network, options: Options, truth: np.ndarray, scores: np.ndar
     if by_rule:
         net.describe(threshold=best_threshold(options.threshold, truth, scores[:, 0], weights))
         decided["threshold"] = net.threshold
+    return decided
+
+
+def decide_crossed(net: Network, options: Options, crossed: Crossed, truth: np.ndarray, weights=None) -> dict:
+    """Do what decide_by does, by the scores of all rows that folds judge, and keep in the network, as `crossed`, the
+    temperature and the threshold that each fold is judged by: those that the rows of the others tell."""
+    decided = decide_by(net, options, truth, crossed.scores, weights)
+    folds, of_row = len(crossed.thresholds), crossed.of_row
+    temperatures = [1.0] * folds
+    if "calibration" in decided:
+        temperatures = temperatures_by_others(truth, crossed.scores, of_row, folds, weights)
+    thresholds = [net.threshold] * folds
+    if isinstance(options.threshold, str):
+        thresholds = thresholds_by_others(
+            options.threshold, truth, crossed.scores, of_row, temperatures, net.threshold, weights
+        )
+    crossed = replace(crossed, temperatures=temperatures, thresholds=thresholds)
+    net.describe(crossed=crossed)
+    if "calibration" in decided:
+        for name in ("log_loss", "brier"):
+            decided["calibration"][name][1] = metric(name, net.task, truth, crossed.calibrated, weights)
     return decided
 
 

@@ -23,7 +23,8 @@ from ..data.splits import fold_rows, split_rows
 from ..ds import Dataset
 from ..files.checkpoint import Checkpoint
 from ..nn import Network
-from ..nn_aux import EFFORTS, TASKS
+from ..nn.crossed import Crossed
+from ..nn_aux import EFFORTS
 from ..settings.flags import BY_NAME, DEFAULTS
 from ..test import figures_of, without_remarks
 from ..utils import Stopped, UsageError, log, told_once
@@ -41,14 +42,14 @@ from .candidates import (
     image_share,
     multiply_adds,
 )
-from .decision import check_decision, decide_by, judged, rules_in
-from .folds import out_of_fold
-from .learned import baseline_of, learned, targets_of, tell
+from .decision import check_decision, decide_by, decide_crossed, judged, rules_in
+from .folds import figures_out_of_fold
+from .learned import learned_by_rows, tell
 from .means import has_many_words, means_of
 from .options import LOSS, OF_VALIDATION, Monitor, Options, check_calibration, options_of
 from .rows import encode, row_bytes
 from .run import mean_losses
-from .search import choose
+from .search import Choice, choose, choose_crossed, crossed_scores
 
 ROWS_A_FOLD = 4
 MANY_CANDIDATES, MOST_UNITS, INPUTS_A_COLUMN, VECTORS = 6, 128, 24, 6  # bounds of what candidates need memory for
@@ -269,23 +270,30 @@ class Effort:
         """Return options that leave to be found what the user has left."""
         return options_of(net, self._ds, self.rules)
 
-    def _choose(self) -> list[int]:
+    def _choose(self) -> Choice:
         """Return how often each candidate is chosen, by the rows that its networks do not know."""
-        found = [self._unknown(net) for _, net, _ in self.tried]
-        ds = self._ds.of_rows(found[0][0], inputs=False)
-        return choose(ds.task, Monitor(LOSS), ds.y, [scores for _, scores in found], ds.weights)
+        if self._by_share:
+            ds = self._ds.of_rows(self._validation_rows(), inputs=False)
+            scores = [self._validated(net) for _, net, _ in self.tried]
+            counts = choose(ds.task, Monitor(LOSS), ds.y, scores, ds.weights)
+            return Choice(counts, [counts])
+        crossed = self.tried[0][1].crossed
+        ds = self._ds.of_rows(crossed.rows, inputs=False)
+        return choose_crossed(ds.task, ds.y, self._scores_of_candidates(), crossed.of_row, ds.weights)
 
-    def _unknown(self, net: Network) -> tuple[np.ndarray, np.ndarray]:
-        """Return (rows that networks did not know, what a network predicts of them)."""
-        if not self._by_share:
-            rows, _, scores = out_of_fold(net, self._ds)
-            return rows, scores
+    def _scores_of_candidates(self) -> list[np.ndarray]:
+        return [net.crossed.scores for _, net, _ in self.tried]
+
+    def _validation_rows(self) -> np.ndarray:
         share = self.tried[0][0].settings()["validation"]
-        rows = split_rows(self._ds, self._fixed.get("holdout", 0.0), share, self._seed).validation
-        return rows, judged(net, self._ds, rows)[1]
+        return split_rows(self._ds, self._fixed.get("holdout", 0.0), share, self._seed).validation
 
-    def _combined(self, counts: list[int]) -> tuple[Network, dict]:
+    def _validated(self, net: Network) -> np.ndarray:
+        return judged(net, self._ds, self._validation_rows())[1]
+
+    def _combined(self, choice: Choice) -> tuple[Network, dict]:
         """Return the network of those that were chosen so often, and the figures of --json."""
+        counts = choice.counts
         chosen = [(*tried, count) for tried, count in zip(self.tried, counts, strict=True) if count]
         self._first, rows = chosen[0][:3], len(self._rows())
         first, net, figures = self._first
@@ -300,19 +308,18 @@ class Effort:
             {"layers": own.spec, "loss": _loss_of(each)[1], "operations": one.operations(own, rows), "weight": count}
             for (one, own, each), count in zip(self.tried, counts, strict=True)
         ]
+        crossed = None
+        if not self._by_share:
+            kept = net.crossed
+            crossed = replace(kept, scores=crossed_scores(self._scores_of_candidates(), choice, kept.of_row))
         net.describe(config={**net.config, **self._config(first), "candidates": told}, history=history)
         net.combine([member for member, *_ in members], weights)
-        rows, scores = self._unknown(net)
-        ds = self._ds.of_rows(rows, inputs=False)
-        decided = decide_by(net, self._decision(net), ds.y, scores, ds.weights)
-        found = figures_of(net, ds, net.calibrated(scores))
-        loss, targets = TASKS[ds.task][1], targets_of(ds.y, ds.weights, outputs=net.outputs)
+        judgement = self._validated_judgement(net) if crossed is None else self._crossed_judgement(net, crossed)
         of_one = ("folds", "mean", "std", "members", "best_epoch")
         return net, {
             **{name: value for name, value in figures.items() if name not in of_one},
             **history,
             "epochs_run": epochs,
-            **decided,
             "networks": len(members),
             "parameters": sum(member.parameter_count for member, *_ in members),
             "members": [
@@ -322,10 +329,26 @@ class Effort:
             "effort": self._effort,
             "chosen": [self.flags(candidate, count) for candidate, _, _, count in chosen],
             "tried": len(self.tried),
-            "validated" if self._by_share else "out_of_fold": found,
-            **learned([(found["mse" if ds.task == "regression" else "log_loss"], baseline_of(loss, targets, targets))]),
+            **judgement,
             "seconds": sum(figures["seconds"] for _, _, figures in self.tried),
         }
+
+    def _crossed_judgement(self, net: Network, crossed: Crossed) -> dict:
+        """Decide by the rows that folds judge, each as the others choose; return what is told of it."""
+        ds = self._ds.of_rows(crossed.rows, inputs=False)
+        decided = decide_crossed(net, self._decision(net), crossed, ds.y, ds.weights)
+        return {
+            **decided,
+            "out_of_fold": figures_out_of_fold(net, self._ds, with_key=False),
+            **learned_by_rows(ds, net.crossed.calibrated, net.outputs),
+        }
+
+    def _validated_judgement(self, net: Network) -> dict:
+        """Decide by the validation rows; return what is told of it."""
+        ds, scores = self._ds.of_rows(self._validation_rows(), inputs=False), self._validated(net)
+        decided = decide_by(net, self._decision(net), ds.y, scores, ds.weights)
+        scores = net.calibrated(scores)
+        return {**decided, "validated": figures_of(net, ds, scores), **learned_by_rows(ds, scores, net.outputs)}
 
     def _config(self, candidate: Candidate) -> dict:
         """Return what the network's settings have beside those of its first candidate: what was given, and under

@@ -18,6 +18,8 @@ from ..cluster import RankGroup
 from ..nn import Network
 from ..utils import NnError
 
+TOGETHER = "together"  # what a network yields that waits for all others
+
 
 @dataclass
 class Ask:

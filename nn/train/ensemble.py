@@ -12,13 +12,14 @@ from ..data.records import ROW_BYTES, network_bytes, training_bytes
 from ..data.splits import Fold, Split, fold_rows, split_rows, unjudged_classes
 from ..ds import Dataset
 from ..nn import Network
-from ..nn_aux import OF_FOLD
+from ..nn_aux import OF_FOLD, TASKS
 from ..settings.flags import DEFAULTS
 from ..test import remarks
 from ..utils import NnError, UsageError, available_memory, listed, log, told_once
-from .decision import check_decision, decide_by, decide_by_members
-from .folds import figures_by_fold, out_of_fold, summary
-from .learned import learned
+from .common_epoch import FoldEpochs
+from .decision import check_decision, decide_by_members, decide_crossed
+from .folds import figures_by_fold, out_of_fold, predicted_out_of_fold, summary
+from .learned import learned, learned_by_rows
 from .member import Member
 from .options import Options, is_decided_later, options_of
 from .rows import config_of, facts_of, fit_encoding, split_of, split_seed
@@ -70,6 +71,10 @@ class Ensemble:
             self._members = self._varied(settings)
         else:  # which differ by their seeds alone
             self._members = [self._member(number, options) for number in range(self._count)]
+        if folds and options.validation == OF_FOLD:
+            epochs = FoldEpochs(self._members, are_own=ds.times is not None)
+            for member in self._members:
+                member.fold_epochs = epochs
         self._chosen: dict[Member, float] = {}  # weights, where a selection took some
 
     # ---- the networks
@@ -132,7 +137,11 @@ class Ensemble:
     def training_bytes(self) -> list[int]:
         """Return what the training of each network takes of --memory."""
         of_rows = ROW_BYTES * self.ds.rows if self._folds else 0
-        return [training_bytes(member.net, member.options.batch_number) + of_rows for member in self._members]
+        each = [training_bytes(member.net, member.options.batch_number) + of_rows for member in self._members]
+        if self.options.validation != OF_FOLD:
+            return each
+        row = self.net.outputs * np.dtype(self.net.dtype).itemsize  # of the scores at the epoch that others choose
+        return [own + row * len(fold.tested) for own, fold in zip(each, self._folds, strict=True)]
 
     def _check_memory(self) -> None:
         """Raise NnError, which says how many fit, if the networks do not fit the free memory."""
@@ -215,12 +224,22 @@ class Ensemble:
     def _by_folds(self) -> dict:
         """Return what is decided by the rows of the folds, and their metrics, means and standard deviations."""
         net, ds = self.net, self.ds
-        rows, of_fold, scores = out_of_fold(net, ds, self._folds)
-        weights = None if ds.weights is None else ds.weights[rows]
-        decided = decide_by(net, self.options, ds.y[rows], scores, weights)
+        scores = [member.crossed_scores() for member in self._members]
+        crossed = predicted_out_of_fold([member.net for member in self._members], ds, self._folds, scores)
+        weights = None if ds.weights is None else ds.weights[crossed.rows]
+        decided = decide_crossed(net, self.options, crossed, ds.y[crossed.rows], weights)
         with told_once(remarks):
-            each = figures_by_fold(net, ds, rows, of_fold, net.calibrated(scores))
-        return {**decided, "folds": each, **summary(each)}
+            each = figures_by_fold(net, ds, *out_of_fold(net, ds))
+        return {**decided, **self._learned(), "folds": each, **summary(each)}
+
+    def _learned(self) -> dict:
+        """Return whether the scores of the folds' rows are surely better than those of a constant; nothing for a loss
+        other than the usual one, of which the means over the folds tell it."""
+        net, ds = self.net, self.ds
+        if net.loss != TASKS[ds.task][1]:
+            return {}
+        rows = ds.of_rows(net.crossed.rows, inputs=False)
+        return {"learned": learned_by_rows(rows, net.crossed.calibrated, net.outputs)["learned"]}
 
     def _result(self) -> dict:
         run, weights = self._run, self._weights()

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import partial
 
 import numpy as np
 
-from ..data.splits import Fold, fold_rows, split_rows
+from ..data.dataset import name_of
+from ..data.splits import Fold
 from ..ds import Dataset
 from ..nn import Network
-from ..nn.prediction import mean_of
-from ..nn_aux import OF_FOLD
+from ..nn.crossed import Crossed
+from ..nn.prediction import in_units
 from ..test import figures_of, remarks
 from ..utils import DataError, told_once
 from .decision import judged
@@ -34,66 +34,101 @@ def summary(each: Sequence[dict]) -> dict:
     return found
 
 
-def out_of_fold(
-    net: Network, ds: Dataset, folds: Sequence[Fold] | None = None
-) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Return (rows, their folds, outputs) of a network that `folds` trained on ds: each row by the fold's network.
+def check_crossed(net: Network, model: str = "the model") -> None:
+    """Raise DataError for a network that keeps no folds of its rows, as those of earlier versions; model: its name.
 
-    folds: those of ds, if they are known. rows: indices of those that a fold tested, ascending. Several
-    cross-validations may have trained the network (effort): outputs are then their weighted mean. Probabilities are
-    calibrated by the temperature of the network.
+    To deal folds again would be wrong: they are dealt by other rules now."""
+    if net.crossed is None:
+        raise DataError(
+            f"{model} was written before models kept the folds of their rows; train again, or give rows with --dataset"
+        )
+
+
+def crossed_of(net: Network, ds: Dataset) -> Crossed:
+    """Return what a network keeps of the rows of ds, on which a cross-validation trained it. Raises DataError as
+    check_crossed does, and for other data."""
+    check_crossed(net)
+    if len(net.crossed.fold) != ds.rows:
+        expected = f"the {len(net.crossed.fold)} that the model was trained on"
+        found = f"{name_of(ds)}: found {ds.rows} rows, expected {expected}"
+        raise DataError(f"{found}; restore the old file, give rows with --dataset, or train again")
+    if net.crossed.scores is None:
+        raise DataError("the model keeps no scores, which would be too large; give rows with --dataset")
+    return net.crossed
+
+
+def out_of_fold(net: Network, ds: Dataset) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Return (rows, their folds, scores) of a network that `folds` trained on ds, as it keeps them: each row is
+    predicted by networks that do not know it, at the epoch and with the weights that the other folds choose.
+
+    rows: indices of those that a fold tested, ascending. Several cross-validations may have trained the network
+    (effort): scores are then a weighted mean. Probabilities are calibrated by the temperature of the row's fold.
     """
-    folds = _folds_of(net, ds) if folds is None else folds
-    parts = [fold.tested for fold in folds]
-    tested = np.concatenate(parts)
+    crossed = crossed_of(net, ds)
+    return crossed.rows, crossed.of_row, crossed.calibrated
+
+
+def predicted_out_of_fold(
+    networks: Sequence[Network], ds: Dataset, folds: Sequence[Fold], scores: Sequence[np.ndarray | None]
+) -> Crossed:
+    """Return the rows of ds that folds test, each as the network of its fold predicts it.
+
+    scores: of each fold's rows, as its engine gave them; None: those of the network as it is.
+    """
+    tested = np.concatenate([fold.tested for fold in folds])
     order = np.argsort(tested, kind="stable")
-    outputs = [
-        judged(net, ds, part, partial(_mean_of, net, number, len(folds)))[1] for number, part in enumerate(parts)
-    ]
-    of_fold = np.repeat(np.arange(len(folds)), [len(part) for part in parts])
-    return tested[order], of_fold[order], net.calibrated(np.concatenate(outputs)[order])
+    of_row = np.repeat(np.arange(len(folds)), [len(fold.tested) for fold in folds])
+    outputs = []
+    for net, fold, known in zip(networks, folds, scores, strict=True):
+        if known is None:
+            outputs.append(judged(net, ds, fold.tested)[1])
+        else:
+            outputs.append(in_units(net, known))
+    return Crossed.of(ds.rows, tested[order], of_row[order], np.concatenate(outputs)[order], len(folds))
 
 
 def unseen_parts(net: Network, ds: Dataset) -> list[tuple[np.ndarray, list]]:
     """Return for each fold that `folds` trained net on its rows of ds, and [(member, weight)] that do not know them."""
-    folds, each = _folds_of(net, ds), [*zip(net.members, net.member_weights, strict=True)]
-    return [(fold.tested, each[number :: len(folds)]) for number, fold in enumerate(folds)]
+    crossed, each = crossed_of(net, ds), [*zip(net.members, net.member_weights, strict=True)]
+    folds = len(crossed.thresholds)
+    return [(np.flatnonzero(crossed.fold == number), each[number::folds]) for number in range(folds)]
 
 
-def _folds_of(net: Network, ds: Dataset) -> list[Fold]:
-    """Return the folds of ds that `folds` trained net on. Raises DataError for a damaged model."""
-    config, folds = net.config, net.config.get("folds", len(net.members))
-    if not 0 < folds <= len(net.members) or "holdout" not in config:
-        raise DataError(f"damaged model: {folds} folds of {len(net.members)} networks; train again")
-    seed = config.get("split_seed", net.seed)
-    rows = split_rows(ds, config["holdout"], 0.0, seed).training
-    return fold_rows(ds, rows, folds, seed, config.get("validation") == OF_FOLD)
-
-
-def _mean_of(net: Network, fold: int, folds: int, x) -> np.ndarray:
-    """Return the weighted mean of the outputs of all networks of a fold: each folds-th member."""
-    each = (member.predict(x).astype(np.float64) for member in net.members[fold::folds])
-    return mean_of(each, net.member_weights[fold::folds]).astype(net.dtype)
+def by_fold(net: Network, threshold: float | None = None) -> dict:
+    """Return `cuts` and `ranking` of figures_of for the rows that folds judge: the thresholds that the other folds
+    choose, unless one is given, and the scores before any temperature, by which rows of all folds can be ordered."""
+    cuts = net.crossed.threshold_of_row if threshold is None else None
+    return {"cuts": cuts, "ranking": net.crossed.scores}
 
 
 def figures_out_of_fold(
     net: Network, ds: Dataset, found=None, *, threshold: float | None = None, intervals: bool = False,
-    each: bool = False,
+    each: bool = False, with_key: bool = True,
 ) -> dict:  # fmt: skip
     """Return the figures of `test` where each row is predicted by the network that did not know it, and `out_of_fold`.
 
-    ds: what `folds` trained net on. found: what out_of_fold returns for it, if it is known. each: adds the key
-    `members`, the figures of each fold.
+    ds: what `folds` trained net on. found: what out_of_fold returns for it, if it is known. threshold: of all rows;
+    None: of each fold the one that the others choose. each: adds the key `members`, the figures of each fold. with_key:
+    whether there is the key `out_of_fold`.
     """
     rows, of_fold, scores = found or out_of_fold(net, ds)
-    result = figures_of(net, ds.of_rows(rows, inputs=False), scores, threshold=threshold, intervals=intervals)
+    of_rows = ds.of_rows(rows, inputs=False)
+    beside = by_fold(net, threshold)
+    result = figures_of(net, of_rows, scores, threshold=threshold, intervals=intervals, **beside)
     if each:
         with told_once(remarks):
             result["members"] = figures_by_fold(net, ds, rows, of_fold, scores, threshold)
-    return {**result, "out_of_fold": True}
+    return {**result, "out_of_fold": True} if with_key else result
 
 
 def figures_by_fold(net: Network, ds: Dataset, rows, of_fold, scores, threshold: float | None = None) -> list[dict]:
-    """Return the figures of `test` for each fold; rows, of_fold, scores: as out_of_fold returns them."""
-    parts = [np.flatnonzero(of_fold == fold) for fold in np.unique(of_fold)]
-    return [figures_of(net, ds.of_rows(rows[part], False), scores[part], threshold=threshold) for part in parts]
+    """Return the figures of `test` for each fold; rows, of_fold, scores: as out_of_fold returns them. threshold: as
+    figures_out_of_fold takes it."""
+    told = []
+    for fold in np.unique(of_fold):
+        part = np.flatnonzero(of_fold == fold)
+        own = threshold
+        if threshold is None and net.task == "binary":
+            own = net.crossed.thresholds[fold]
+        told.append(figures_of(net, ds.of_rows(rows[part], False), scores[part], threshold=own))
+    return told

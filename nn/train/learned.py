@@ -8,7 +8,11 @@ from typing import NamedTuple
 import numpy as np
 
 from .. import cluster
+from ..core.metrics import are_probabilities, row_log_losses
+from ..ds import Dataset
+from ..nn_aux import TASKS
 from ..test import remarks
+from .crossed import standard_error
 
 HALVINGS = 60  # of the range of the targets, in which the best output by mae or huber lies
 _LEAST_SHARE = float(np.finfo(np.float32).eps)  # of a class: as for the log loss, 0 is no probability
@@ -87,6 +91,40 @@ def learned(outcomes: Sequence[tuple[float | None, Baseline | None]], weights: S
     return {"learned": loss < least, "baseline": told}
 
 
+def learned_by_rows(ds: Dataset, scores: np.ndarray, outputs: int) -> dict:
+    """Return the figures `learned` and `baseline` of scores of rows that their networks do not know; None where
+    undefined: whether their loss, log loss or MSE, is less than that of the class shares or the mean of these rows by
+    more than one standard error of the difference, and the loss of these."""
+    loss = TASKS[ds.task][1]
+    targets = targets_of(ds.y, ds.weights, outputs=outputs)
+    baseline = baseline_of(loss, targets, targets).told
+    differences = _row_losses(ds, scores) - _baseline_losses(ds, best_output(loss, targets))
+    if not np.isfinite(differences).all() or not np.isfinite(baseline):
+        return {"learned": None, "baseline": None}
+    gain = -float(np.average(differences, weights=ds.weights))
+    return {"learned": gain > standard_error(differences, ds.weights, ds.groups), "baseline": baseline}
+
+
+def _row_losses(ds: Dataset, scores: np.ndarray) -> np.ndarray:
+    """Return the log loss or the squared error of each row; nan where scores are no probabilities."""
+    if ds.task == "regression":
+        with np.errstate(over="ignore"):
+            return ((scores.astype(np.float64) - ds.y.reshape(len(scores), -1)) ** 2).mean(axis=1)
+    scores = scores[:, 0] if ds.task == "binary" else scores
+    if not are_probabilities(scores):
+        return np.full(len(scores), np.nan)
+    return row_log_losses(ds.y, scores)
+
+
+def _baseline_losses(ds: Dataset, output: np.ndarray) -> np.ndarray:
+    """Return the loss of each row by an output that is the same for all."""
+    if ds.task == "regression":
+        with np.errstate(over="ignore"):
+            return ((output - ds.y.reshape(len(ds.y), -1)) ** 2).mean(axis=1)
+    shares = output if ds.task == "multiclass" else np.array([1 - output[0], output[0]])
+    return -np.log(np.clip(shares, _LEAST_SHARE, 1.0))[ds.y]
+
+
 def tell(figures: dict) -> None:
     """Warn, on rank 0, of a training that learned nothing, with the likely cause and what to do."""
     if figures["learned"] is not False or cluster.current().rank:
@@ -101,4 +139,6 @@ def tell(figures: dict) -> None:
         cause = f"what it learned is true of its training rows alone: try {cures}"
     same = "the mean" if figures["classes"] is None else "the class shares"
     told = f"its {kind} loss is no better than that of {same}, {figures['baseline']:.4g}"
+    if {"out_of_fold", "validated", "folds"} & figures.keys():
+        told = f"{told}, by more than one standard error of the difference"
     remarks.warning("the network learned nothing: %s; %s", told, cause)

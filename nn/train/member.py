@@ -17,13 +17,15 @@ from ..files.checkpoint import COUNTS, Checkpoint, Position, State
 from ..nn import Network
 from ..settings.flags import DEFAULTS
 from ..utils import NnError, Stopped, StopRequest, UsageError
+from .common_epoch import FoldEpochs
 from .decision import judged
-from .engines import Ask
+from .engines import TOGETHER, Ask
 from .learned import Baseline, learned
 from .options import LOSS, Options, learning_rates
 from .rows import TrainingRows, kinds_of_columns, refuse_gaps
 
 VALIDATION_ROWS = 4096  # between two looks for a signal
+JUDGED = "judged"  # the name of judged_scores in a checkpoint
 
 
 class NotFinite(NnError):
@@ -52,6 +54,8 @@ class Member:
         self.monitor = options.monitored
         self.tells_unknown, self.unknown = tells_unknown, None
         self.number = 0  # in its run
+        self.fold_epochs: FoldEpochs | None = None  # of the folds that choose its epoch with it
+        self.judged_scores = np.zeros((0, net.outputs), net.dtype)  # of its fold, at the epoch others choose
         self.failed: NotFinite | None = None  # why its loss is no number
 
     # ---- before the first epoch
@@ -65,7 +69,7 @@ class Member:
         self.rank_group, self.threads = self.engine.rank_group, self.engine.threads_for(options.batch_number)
         self._start = self.engine.get("parameters") if options.refit else None
         self._take_rows(refit=False)
-        self._baseline = self.rows.baseline
+        self.baseline = self.rows.baseline
         self.validation_count = len(self.rows.judging.rows) if self.monitor else 0
         if self.rank_group.size > 1 and net.reference:
             raise UsageError("--reference runs in one process: leave out --distribute")
@@ -76,6 +80,8 @@ class Member:
         self.is_best = False  # the last epoch
         if self.monitor:
             self.engine.keep()  # takes the memory now
+        if self.fold_epochs is not None:
+            self.judged_scores = np.zeros((len(self.rows.judging.rows), net.outputs), net.dtype)
 
     def _take_rows(self, refit: bool) -> None:
         """Load the rows, and set the moments to 0: the network may have been trained before."""
@@ -103,6 +109,8 @@ class Member:
         """Go on from a state of a checkpoint. Raises DataError for one that cannot be."""
         net, judged_count = self.net, len(self.rows.judging.rows)
         wanted = {name: (np.dtype(net.dtype), net.parameter_count) for name in self._vectors()}
+        if self.fold_epochs is not None:
+            wanted[JUDGED] = (np.dtype(net.dtype), self.judged_scores.size)
         self.at, vectors = checkpoint.position_of(
             state, self.at, wanted, self.options.epochs, self.options.batch_number, self.epoch_rows(),
             judged=judged_count > 0, monitored=self.monitor is not None,
@@ -114,13 +122,18 @@ class Member:
             raise checkpoint.damaged(str(error)) from error
         if self.at.first and self.at.epoch > (self.best_epoch() or 0):
             raise checkpoint.damaged(f"epoch {self.at.epoch} of the refit")
+        if self.fold_epochs is not None:
+            self.judged_scores = vectors.pop(JUDGED).reshape(self.judged_scores.shape)
         for name, vector in vectors.items():
             self.engine.set(name, vector)
 
     def state(self) -> State:
         """Return copies of all that a checkpoint keeps of the network."""
         counts = {name: getattr(self.at, name) for name in COUNTS}
-        return counts, {**{name: self.engine.get(name) for name in self._vectors()}, **self.at.arrays()}
+        vectors = {name: self.engine.get(name) for name in self._vectors()}
+        if self.fold_epochs is not None:
+            vectors[JUDGED] = self.judged_scores.reshape(-1).copy()
+        return counts, {**vectors, **self.at.arrays()}
 
     def _vectors(self) -> list[str]:
         """Return the names of the engine's vectors that training changes."""
@@ -129,8 +142,9 @@ class Member:
 
     # ---- the epochs
 
-    def steps(self) -> Iterator[Ask | None]:
-        """Yield each computation of the engine and take its result; None after each epoch, when all is told and saved.
+    def steps(self) -> Iterator[Ask | str | None]:
+        """Yield each computation of the engine and take its result; None after each epoch, when all is told and saved;
+        TOGETHER where the network waits for those of the other folds.
 
         Raises NotFinite, DataError for gaps in the data, and Stopped where a signal asks for it.
         """
@@ -146,8 +160,11 @@ class Member:
             self.net.take_parameters()
             self.net.describe(history=self.losses())
 
-    def _run_epochs(self) -> Iterator[Ask | None]:
+    def _run_epochs(self) -> Iterator[Ask | str | None]:
         """Run the epochs that are left, of the refit if that has begun."""
+        is_resumed_behind_epoch = self.at.epoch > 0 and self.at.row == 0
+        if self.fold_epochs is not None and is_resumed_behind_epoch:
+            yield from self._settle()  # the state may have been saved before the folds had decided
         while not self.is_over():
             yield from self._run_epoch()
 
@@ -163,10 +180,14 @@ class Member:
         """Return whether no epoch follows: the last one is done, or there was none better for long."""
         if self.at.epoch >= self.last_epoch():
             return True
+        if self.fold_epochs is not None:
+            return self.fold_epochs.is_over(self)
         return self.monitor is not None and not self.at.first and self.monitor.is_over(self.at.val_metrics)
 
     def best_epoch(self) -> int | None:
         """Return the best epoch, from 1; None where none is known."""
+        if self.fold_epochs is not None:
+            return self.fold_epochs.best_epoch(self)
         return self.monitor.best(self.chosen("val_metrics")) if self.monitor else None
 
     def chosen(self, name: str) -> list[float]:
@@ -191,7 +212,7 @@ class Member:
         if not is_resumed:
             self.at = Position(order=self.order.state(), first=self.at.lists())
 
-    def _run_epoch(self) -> Iterator[Ask | None]:
+    def _run_epoch(self) -> Iterator[Ask | str | None]:
         at, began = self.at, time.perf_counter()
         count = self.epoch_rows()
         if at.row < count:
@@ -221,7 +242,7 @@ class Member:
         """Return the signal that asks this rank or another to stop, agreed on by all; None without a signal."""
         return next((signum for signum in self.rank_group.gather(self._stop.signum) if signum is not None), None)
 
-    def _finish_epoch(self, loss: float) -> Iterator[Ask | None]:
+    def _finish_epoch(self, loss: float) -> Iterator[Ask | str | None]:
         at = self.at
         self._check_finite("loss", loss)
         value = None
@@ -231,32 +252,60 @@ class Member:
             at.val_losses.append(val_loss)
         if value is not None:
             at.val_metrics.append(value)
-        self.is_best = value is not None and self.best_epoch() == len(at.val_metrics)
-        if self.is_best:
-            self.engine.keep()
+        if self.fold_epochs is None:
+            self._keep_best()
         at.losses.append(loss)
         at.epoch_seconds.append(at.seconds)
         at.epoch, at.row, at.loss, at.seconds = at.epoch + 1, 0, 0.0, 0.0
         at.order = self.order.state()
         yield None
+        if self.fold_epochs is not None:
+            yield from self._settle()
         asked = self._asked()
         if asked is not None and (not self.is_over() or (self.options.refit and not at.first)):
             raise Stopped(asked)
 
-    def _judge(self) -> Generator[Ask, Any, tuple[float, float | None]]:
-        """Return (mean loss, metric) of the rows that judge an epoch; the metric only of --validation, else None.
+    def _keep_best(self) -> None:
+        """Keep the parameters if the last epoch that is judged is the best one."""
+        self.is_best = bool(self.at.val_metrics) and self.best_epoch() == len(self.at.val_metrics)
+        if self.is_best:
+            self.engine.keep()
 
-        The rows are some at a time, of which each rank has its share, so that a signal does not wait for all of them.
-        Raises Stopped where a signal asks for it.
-        """
-        part, group, losses, outputs = self.rows.judging, self.rank_group, [], []
-        of_scores, step = self.monitor is not None and self.monitor.name != LOSS, VALIDATION_ROWS * group.size
-        for first in range(0, len(part.rows), step):
+    def _settle(self) -> Iterator[Ask | str]:
+        """Do what all folds decide once each has judged an epoch: keep it, and keep how the network predicts its fold's
+        rows where the other folds find no epoch better. To do so again changes nothing."""
+        yield TOGETHER
+        self._keep_best()
+        if self.fold_epochs.is_judged_now(self):
+            self.judged_scores = yield from self._judged_scores()
+        yield TOGETHER  # the next epoch begins for all at once, whoever had rows to predict
+
+    def _judged_scores(self) -> Generator[Ask, Any, np.ndarray]:
+        """Return what the network predicts of the rows that judge it, (rows, outputs) as the engine gives them."""
+        outputs = []
+        for rows in self._judging_blocks():
+            outputs.append((yield Ask("predict", PackJob(0, self.rows.judging.loaded, rows))))
+        return np.concatenate(outputs).reshape(-1, self.net.outputs)
+
+    def _judging_blocks(self) -> Iterator[np.ndarray]:
+        """Yield the rows that judge, some at a time, so that a signal does not wait for all of them. Raises Stopped
+        where one asks for it."""
+        rows, step = self.rows.judging.rows, VALIDATION_ROWS * self.rank_group.size
+        for first in range(0, len(rows), step):
             asked = self._asked() if first else None
             if asked is not None:
                 raise Stopped(asked)
-            rows = part.rows[first : first + step]
-            rows = rows[group.share(len(rows))]
+            yield rows[first : first + step]
+
+    def _judge(self) -> Generator[Ask, Any, tuple[float, float | None]]:
+        """Return (mean loss, metric) of the rows that judge an epoch; the metric only of --validation, else None.
+
+        Each rank has its share of the rows. Raises Stopped where a signal asks for it.
+        """
+        part, group, losses, outputs = self.rows.judging, self.rank_group, [], []
+        of_scores = self.monitor is not None and self.monitor.name != LOSS
+        for block in self._judging_blocks():
+            rows = block[group.share(len(block))]
             scores = np.zeros(0, self.net.dtype)
             if len(rows):
                 loss = yield Ask("loss", PackJob(0, part.loaded, rows))
@@ -292,6 +341,13 @@ class Member:
 
     # ---- metrics
 
+    def crossed_scores(self) -> np.ndarray | None:
+        """Return the scores of its fold's rows at the epoch that the other folds choose, as the engine gives them; None
+        where they choose none, and the network as it is kept predicts them."""
+        if self.fold_epochs is None or not self.fold_epochs.is_ever_judged(self):
+            return None
+        return self.judged_scores
+
     def score(self) -> float | None:
         """Return the best of the monitored metric, by which networks are compared. None where it is undefined or not
         finite."""
@@ -303,9 +359,9 @@ class Member:
         """Return (loss of the network as it is kept, before a refit, baseline), of rows apart from training if any."""
         val_losses, best = self.chosen("val_losses"), self.best_epoch()
         if val_losses:
-            return val_losses[best - 1 if best else -1], self._baseline
+            return val_losses[best - 1 if best else -1], self.baseline
         # the original divides the loss by all rows, also where it left some out
-        return self.at.losses[-1] * (self.rows.count / self.epoch_rows()), self._baseline
+        return self.at.losses[-1] * (self.rows.count / self.epoch_rows()), self.baseline
 
     def losses(self) -> dict:
         """Return the losses of the epochs done, as a model file keeps them."""

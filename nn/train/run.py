@@ -21,7 +21,7 @@ from ..files.checkpoint import DECIDING, Checkpoint, RunFacts, State, data_diges
 from ..nn import Network
 from ..utils import Stopped, StopRequest, log
 from ..watch.callbacks import Callback
-from .engines import Ask, Engines, Ranks, numbers_by_layers, stop_all
+from .engines import TOGETHER, Ask, Engines, Ranks, numbers_by_layers, stop_all
 from .member import Member, NotFinite
 from .options import Options
 from .rows import ReadValidation, TrainingRows, config_of
@@ -71,7 +71,8 @@ class Run:
         self._is_apart, self._about = apart is not None, about or {}
         self._agreed = stop if self.ranks.size == 1 else StopRequest()  # what the networks stop for
         self._shared: dict[tuple[Network, bool], TrainingRows] = {}  # by the reader, and whether they are of a refit
-        self._steps: dict[int, Generator[Ask | None]] = {}
+        self._steps: dict[int, Generator[Ask | str | None]] = {}
+        self._together: set[int] = set()  # networks that wait until all that run do
         self._waiting: dict[int, Ask] = {}  # for the next comparison
         self._told, self._tells_refit = [0, 0], False  # epochs, of the refit too
 
@@ -175,10 +176,13 @@ class Run:
         asks: dict[int, Ask | None] = {}
         stopped = None
         for number, steps in list(self._steps.items()):
-            if number in self._waiting:
+            if number in self._waiting or number in self._together:
                 continue
             try:
                 ask = steps.send(answers.get(number))
+                if ask is TOGETHER:
+                    self._together.add(number)
+                    continue
                 is_epoch, done = ask is not None and ask.what == "epoch", self.members[number].epochs_done
                 waits = is_epoch and self._halving is not None and self._halving.waits(number, done)
                 (self._waiting if waits else asks)[number] = ask
@@ -192,6 +196,9 @@ class Run:
             del self._steps[number]
         if stopped is not None:
             raise stopped
+        if not asks and self._together:
+            self._together.clear()
+            return self._asks({})
         return asks or self._compared()
 
     def _compared(self) -> dict[int, Ask]:

@@ -6,16 +6,18 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
+from typing import NamedTuple
 
 import numpy as np
 
 from ..core.metrics import metric
 from ..ds import Dataset
 from ..nn import Network
+from ..nn.prediction import mean_of
 from ..nn_aux import TASKS
 from ..utils import NnError, UsageError
 from .decision import judged
-from .options import Monitor, Options
+from .options import LOSS, Monitor, Options
 
 PICKS = 10  # of greedy selection; networks are not given up where fewer would be left
 SHARE = 0.2  # of validation rows, where folds cannot choose
@@ -43,28 +45,48 @@ def check_choice(net: Network, options: Options, flag: str) -> None:
 # ---- those that go together
 
 
+def greedy_picks(
+    candidates: int, picks: int, monitor: Monitor, value_of: Callable[[Sequence[int]], float | None]
+) -> list[int]:
+    """Return how often each candidate is chosen, at most `picks` times in all. candidates: their number.
+
+    value_of(numbers of the candidates picked): the metric of their mean, None or nan where it is undefined. The one
+    whose addition makes the mean best is added, `picks` times, of equals the first; the best of the means on the way is
+    taken, of equals the first. Raises NnError where the metric is undefined for all.
+    """
+    picked: list[int] = []
+    values = []
+    for _ in range(picks):
+        measured = [value_of([*picked, number]) for number in range(candidates)]
+        measured = [math.nan if value is None else value for value in measured]
+        best = monitor.best(measured)
+        if best is None:
+            raise undefined(monitor)
+        picked.append(best - 1)
+        values.append(measured[best - 1])
+    taken = picked[: monitor.best(values)]
+    return [taken.count(number) for number in range(candidates)]
+
+
 def greedy_selection(
     scores: Sequence[np.ndarray], picks: int, monitor: Monitor, value_of: Callable[[np.ndarray], float | None]
 ) -> list[int]:
-    """Return how often each network is chosen, at most `picks` times in all.
+    """Return how often each network is chosen; see greedy_picks.
 
-    scores: each network's outputs (rows, outputs); value_of(mean outputs): the metric, None where it is undefined.
-    The network whose addition makes the mean best is added, `picks` times, of equals the first; the best of the means
-    on the way is taken, of equals the first. A mean is rounded to the outputs' type, as the prediction is: whether rows
-    are probabilities is asked of that type. Raises NnError where the metric is undefined for all.
+    scores: each network's outputs (rows, outputs); value_of(mean outputs): the metric, None where it is undefined. A
+    mean is rounded to the outputs' type, as the prediction is: whether rows are probabilities is asked of that type.
     """
-    total, chosen, values = np.zeros(scores[0].shape), [], []
-    for size in range(1, picks + 1):
-        means = (((total + own) / size).astype(own.dtype) for own in scores)
-        found = [math.nan if value is None else value for value in map(value_of, means)]
-        best = monitor.best(found)
-        if best is None:
-            raise undefined(monitor)
-        chosen.append(best - 1)
-        values.append(found[best - 1])
-        total += scores[best - 1]
-    taken = chosen[: monitor.best(values)]
-    return [taken.count(number) for number in range(len(scores))]
+    total, size = np.zeros(scores[0].shape), 0
+
+    def value_of_picks(picked: Sequence[int]) -> float | None:
+        nonlocal total, size
+        if len(picked) - 1 > size:  # one was added for good
+            total = total + scores[picked[-2]]
+            size += 1
+        own = scores[picked[-1]]
+        return value_of(((total + own) / len(picked)).astype(own.dtype))
+
+    return greedy_picks(len(scores), picks, monitor, value_of_picks)
 
 
 def choose(task: str, monitor: Monitor, truth, scores: Sequence, weights=None, threshold: float = 0.5) -> list[int]:
@@ -84,6 +106,75 @@ def scores_of_members(net: Network, ds: Dataset, rows) -> tuple:
     """Return (truth (rows,), each member's scores (rows, outputs), weights or None)."""
     truth, scores, weights = judged(net, ds, rows, lambda x: np.stack([*net.member_outputs(x)], axis=1))
     return truth, scores.swapaxes(0, 1), weights
+
+
+# ---- those that go together, for each fold by the rows of the others
+
+
+class Choice(NamedTuple):
+    """How often each candidate is chosen: by all rows, and for each fold by the rows of the others."""
+
+    counts: list[int]
+    of_fold: list[list[int]]
+
+
+def choose_crossed(task: str, truth, scores: Sequence[np.ndarray], of_row, weights=None) -> Choice:
+    """Return how often each candidate is chosen by greedy selection.
+
+    truth (rows,), scores of each candidate (rows, outputs), of_row (rows,): the fold of each row, weights (rows,). The
+    loss of a mean is formed once for each fold, and those of all folds but one from these.
+    """
+    folds = np.unique(of_row)
+    rows_of = [np.flatnonzero(of_row == fold) for fold in folds]
+    sizes = np.array([len(rows) if weights is None else weights[rows].sum() for rows in rows_of], np.float64)
+    known: dict[tuple[int, ...], np.ndarray] = {}
+
+    def losses(picks: Sequence[int]) -> np.ndarray:
+        """Return the loss of each fold for the mean of the candidates that were picked."""
+        key = tuple(sorted(picks))
+        if key not in known:
+            counts = np.bincount(key, minlength=len(scores))
+            mean = weighted_mean(scores, counts)
+            known[key] = np.array([_loss(task, truth, mean, rows, weights) for rows in rows_of])
+        return known[key]
+
+    def picked_by(shares: np.ndarray) -> list[int]:
+        """Return how often each candidate is chosen by folds of which each counts its share."""
+        return greedy_picks(len(scores), PICKS, Monitor(LOSS), lambda picks: _mean_loss(losses(picks), shares))
+
+    without = [picked_by(np.where(folds == fold, 0.0, sizes)) for fold in folds] if len(folds) > 1 else []
+    counts = picked_by(sizes)
+    return Choice(counts, without or [counts])
+
+
+def _loss(task: str, truth, scores: np.ndarray, rows: np.ndarray, weights) -> float:
+    of_rows = None if weights is None else weights[rows]
+    if of_rows is not None and not of_rows.any():
+        return 0.0
+    value = metric(LOSS, task, truth[rows], scores[rows], of_rows)
+    return math.nan if value is None else value
+
+
+def _mean_loss(losses: np.ndarray, shares: np.ndarray) -> float:
+    """Return the mean loss of the folds that count, nan where that of one is undefined."""
+    counts = shares > 0
+    return float(np.average(losses[counts], weights=shares[counts])) if counts.any() else math.nan
+
+
+def crossed_scores(scores: Sequence[np.ndarray], choice: Choice, of_row: np.ndarray) -> np.ndarray:
+    """Return the mean of the candidates' scores, each fold's with the weights that the others choose."""
+    mean = np.empty_like(scores[0])
+    for fold, counts in zip(np.unique(of_row), choice.of_fold, strict=True):
+        rows = of_row == fold
+        mean[rows] = weighted_mean([own[rows] for own in scores], counts)
+    return mean
+
+
+def weighted_mean(scores: Sequence[np.ndarray], counts: Sequence[int]) -> np.ndarray:
+    """Return the mean of scores, rounded to their type as predictions are; counts: their weights."""
+    used = [(own, float(count)) for own, count in zip(scores, counts, strict=True) if count]
+    each, weights = zip(*used, strict=True)
+    return mean_of(each, weights).astype(scores[0].dtype)
 
 
 # ---- those that are given up

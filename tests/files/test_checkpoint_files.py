@@ -240,13 +240,31 @@ def rewritten(**changed):
 
 @pytest.mark.parametrize("facts", [
     {"epoch": 4}, {"epoch": -1}, {"epoch": "3"}, {"epoch": 2}, {"row": 1}, {"row": 10**30}, {"step": 5},
-    {"config": None}, {"data_sha256": 5}, {"engine": None}, {"format": 2}, {"runs": []}, {"members": []},
+    {"config": None}, {"data_sha256": 5}, {"engine": None}, {"format": 3}, {"runs": []}, {"members": []},
     {"members": [None]}, {"count": 2}, {"count": -1},
     {"parameters": np.zeros(3, np.float32)}, {"parameters": np.zeros(17, np.float64)}, {"moment1": None},
     {"more": np.zeros(3)}, {"losses": np.zeros(2)}, {"loss": np.zeros(0)}, {"loss": np.zeros(1, np.float16)},
 ])  # fmt: skip
 def test_facts_and_arrays_that_cannot_be_are_refused(saved, facts):
     refused(rewritten(**facts))
+
+
+def test_a_checkpoint_of_an_earlier_state_is_refused_in_one_line(saved):
+    told = refused(rewritten(format=1))
+    assert "checkpoint format 1" in told and "leave out --resume to start afresh" in told
+
+
+@pytest.mark.parametrize("changed", [{"judged": None}, {"judged": np.zeros(3, np.float32)}, {"judged": np.zeros(40)}])
+def test_scores_of_a_fold_that_do_not_fit_it_are_refused(folder, changed):
+    ds, flags = dense_data(), {"folds": 2, "validation": "fold", "epochs": 2, "batch_number": 16}
+    nn.train(nn.Network("5,4,1", task="binary"), ds, **flags, checkpoint="c.ck")
+    tensors, facts = safetensors.numpy.load(Path("c.ck").read_bytes()), position("c.ck")
+    assert tensors["member0.judged"].dtype == np.float32 and tensors["member0.judged"].any()
+    tensors.pop("member0.judged")
+    tensors |= {f"member0.{name}": array for name, array in changed.items() if array is not None}
+    checkpoints._FILE.save("made.ck", tensors, facts)
+    with pytest.raises(DataError, match="damaged checkpoint: judged does not fit"):
+        nn.train(nn.Network("5,4,1", task="binary"), ds, **flags, resume="made.ck")
 
 
 @pytest.mark.parametrize("arrays", [

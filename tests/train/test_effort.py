@@ -14,7 +14,8 @@ from support.streams import alone
 from support.tables import csv_of
 
 import nn
-from nn.core.thresholds import best_temperature, best_threshold
+from nn.core.thresholds import best_temperature, best_threshold, tempered
+from nn.data.splits import fold_rows
 from nn.files.checkpoint import Checkpoint
 from nn.nn.model import packed
 from nn.nn_aux import EFFORTS
@@ -183,18 +184,26 @@ def test_threshold_and_temperature_are_decided_out_of_fold(table, standard, fold
     """By the weighted mean of the networks that do not know a row; the members are the same as without a rule."""
     figures, _ = trained(table, folder, "--threshold", "f1", "--calibrate", "temperature")
     net, plain, ds = nn.Model.load("m.bin").network, nn.Model.load(standard[2]).network, nn.load(table)
-    rows, _, scores = out_of_fold(plain, ds)
+    rows, of_fold, scores = out_of_fold(plain, ds)
     assert net.temperature == figures["calibration"]["temperature"] == best_temperature(ds.y[rows], scores)
-    calibrated = out_of_fold(net, ds)[2]
-    assert np.array_equal(calibrated, net.calibrated(scores))
-    assert net.threshold == figures["threshold"] == best_threshold("f1", ds.y[rows], calibrated[:, 0])
+    assert net.threshold == figures["threshold"] == best_threshold("f1", ds.y[rows], net.calibrated(scores)[:, 0])
     assert net.config["threshold"] == "f1" and net.config["calibrate"] == "temperature"
+    calibrated, decided = out_of_fold(net, ds)[2], np.zeros(len(rows), bool)
+    for fold in range(8):  # is judged by what the others tell
+        others = of_fold != fold
+        temperature = best_temperature(ds.y[rows[others]], scores[others])
+        assert np.array_equal(calibrated[~others], tempered(scores[~others], temperature))
+        of_others = tempered(scores[others], temperature)
+        threshold = best_threshold("f1", ds.y[rows[others]], of_others[:, 0])
+        decided[~others] = calibrated[~others, 0] >= threshold
     for member, other in zip(net.members, plain.members, strict=True):
         assert flattened(member.parameters()).tobytes() == flattened(other.parameters()).tobytes()
     told = succeed("--test", "--model", "m.bin", "--json").json
     assert told["threshold"] == net.threshold and told["f1"] == figures["out_of_fold"]["f1"]
-    assert told["f1"] >= standard[0]["out_of_fold"]["f1"]
-    assert told["log_loss"] == figures["calibration"]["log_loss"][1] <= figures["calibration"]["log_loss"][0]
+    right = decided & (ds.y[rows] == 1)
+    assert told["tp"] == right.sum() and told["fp"] == (decided & ~right).sum()
+    assert told["log_loss"] == figures["calibration"]["log_loss"][1]
+    assert told["roc_auc"] == standard[0]["out_of_fold"]["roc_auc"]  # areas are of the scores before any temperature
 
 
 @pytest.mark.parametrize("ones, rare", [(19, False), (20, True), (40, True), (41, False)])
@@ -211,12 +220,27 @@ def test_the_threshold_of_a_rare_class_is_chosen(folder, ones, rare):
     assert net.config["threshold"] == ("f1" if rare else 0.5)
 
 
-def test_a_model_keeps_and_tells_what_was_tried_and_what_it_cost_and_the_losses_of_all_members(standard, tmp_path):
+def common_epochs(ds, net):
+    """Return the best epoch of each member: of the least mean loss of all folds, each as a part of its baseline."""
+    epochs, folds = [], fold_rows(ds, np.arange(ds.rows), 8, 0, rare=True)
+    shares = [ds.y[fold.training].mean() for fold in folds]
+    baselines = [
+        -np.log(np.where(ds.y[fold.tested] == 1, share, 1 - share)).mean()
+        for fold, share in zip(folds, shares, strict=True)
+    ]
+    for first in range(0, len(net.members), 8):
+        losses = np.array([member.history["val_metric"] for member in net.members[first : first + 8]])
+        mean = np.average(losses / np.array(baselines)[:, None], axis=0, weights=[len(fold.tested) for fold in folds])
+        epochs += [1 + int(np.argmin(mean))] * 8
+    return epochs
+
+
+def test_a_model_keeps_what_was_tried_and_what_it_cost_and_the_losses_of_all_members(table, standard, tmp_path):
     """They were those of the first candidate."""
     (figures, _, path), net = standard, nn.Model.load(standard[2]).network
     specs, tried = {member["settings"]["layers"] for member in figures["members"]}, net.config["candidates"]
     assert len(figures["chosen"]) > 1 and len(specs) > 1
-    check_means(net, figures, [1 + int(np.argmin(member.history["val_metric"])) for member in net.members])
+    check_means(net, figures, common_epochs(nn.load(table), net))
     told = succeed("--info", "--model", path).out
     header = next(line for line in told.splitlines() if line.startswith("seed  weight"))
     assert {"layers", "batch_number", "number_embedding"} <= {*header.split()} and "threshold" not in header

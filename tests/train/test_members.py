@@ -22,6 +22,8 @@ WAYS = {
               "--threshold", "f1", "--calibrate", "temperature", "--history", "h.csv"],
     "folds": ["--folds", 4, *EARLY, "--threshold", "f1", "-o", "out.csv"],
     "judged by folds": ["--folds", 3, *EARLY[:2], "--validation", "fold", "--class_weight", "1,2", "-o", "out.csv"],
+    "judged in time": ["--folds", 3, *EARLY[:2], "--validation", "fold", "--patience", 2, "--time", "a",
+                       "--task", "regression", "-o", "out.csv"],
     "vary": ["--networks", 23, *EARLY, "--vary", "learning_rate=1e-3..1e-1,hidden=7|16|9-5"],
     "numbers": ["--networks", 5, *EARLY, "--refit", "--vary", "number_embedding=linear|pieces5|waves2,hidden=7|9-5"],
     "effort": ["--effort", "standard", "--epochs", 4, "--history", "h.csv", "-o", "out.csv"],
@@ -54,7 +56,7 @@ def written(folder):
 @pytest.mark.parametrize("way", WAYS)
 def test_ranks_write_and_print_what_one_process_does(mpich, folder, way, size, backend):
     command = [*DATA, "--model", "m.bin", "--backend", backend, "--json", *WAYS[way]]
-    command += [] if way == "effort" else LAYERS
+    command += [] if way in ("effort", "judged in time") else LAYERS
     alone = succeed(*command).json
     expected = written(folder)
     for name in expected:

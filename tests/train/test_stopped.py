@@ -21,11 +21,14 @@ WAYS = {
     "networks, rules": {**VALID, **RULES, "networks": 3, "epochs": 8, "patience": 2, "refit": True},
     "folds, rules": {**RULES, "folds": 3, "epochs": 5},
     "folds, refit": {**VALID, "folds": 3, "epochs": 5, "threshold": "f1", "refit": True},
+    "folds, judged": {**RULES, "folds": 3, "epochs": 9, "validation": "fold", "learning_rate": 0.03, "patience": 3},
+    "folds, roc_auc": {"folds": 3, "epochs": 7, "validation": "fold", "learning_rate": 0.03, "monitor": "roc_auc"},
+    "folds, time": {"folds": 3, "epochs": 9, "validation": "fold", "learning_rate": 0.05, "patience": 3},
     "vary": {"validation": 0.3, "networks": 20, "patience": 3, "vary": f"{VARIED},epochs=4..9"},
     "vary, refit": {"validation": 0.3, "networks": 20, "refit": True, "vary": f"{VARIED},epochs=4..9"},
     "vary, given up twice": {"validation": 0.3, "networks": 40, "epochs": 8, "vary": VARIED},
 }  # fmt: skip
-LIMITED = ["one, refit", "networks", "networks, rules", "folds, rules", "vary"]  # their rows lie in mapped files, too
+LIMITED = ["one, refit", "networks", "networks, rules", "folds, rules", "folds, judged", "vary"]  # in mapped files, too
 
 
 @pytest.fixture(scope="module")
@@ -43,8 +46,10 @@ def test_a_stopped_training_goes_on_to_the_same_model(way, memory, table, folder
     kept = folder / "state.nn"
 
     def trained(**more):
-        net = Network("6,12,dropout0.2,1", "binary", seed=SEED, backend="omp")
-        result = nn.train(net, nn.load(table, weight="w", memory=memory), **{**WAYS[way], **more})
+        of_rows = {"time": "f"} if way == "folds, time" else {}
+        ds = nn.load(table, weight="w", memory=memory, **of_rows)
+        net = Network(f"{ds.inputs},12,dropout0.2,1", "binary", seed=SEED, backend="omp")
+        result = nn.train(net, ds, **{**WAYS[way], **more})
         net.export(folder / "m.bin")
         return (folder / "m.bin").read_bytes(), {**result, "seconds": None, "us_per_batch": None}, net
 
@@ -53,6 +58,8 @@ def test_a_stopped_training_goes_on_to_the_same_model(way, memory, table, folder
     assert stops > 1 and ended[:2] == whole[:2]
     assert ended[2].temperature != 1 or "calibrate" not in WAYS[way]
     assert trained(resume=kept)[0] == whole[0]
+    if way == "folds, time":
+        assert len({len(member.history["loss"]) for member in whole[2].members}) > 1, "each should end by itself"
     if "rows" in WAYS[way]:
         with pytest.raises(UsageError, match="other data"):
             trained(checkpoint=kept, resume="auto", rows=WAYS[way]["rows"][1:])

@@ -1,0 +1,73 @@
+"""Crossed: what a cross-validation tells of each row of its data, which a model keeps: the row's fold, and its scores
+as the network that does not know it predicts them, at the epoch and weights that the other folds choose."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from ..core.thresholds import tempered
+
+MOST_BYTES = 10**9  # of scores that a model keeps
+
+
+def fold_type(folds: int) -> np.dtype:
+    """Return the type of the numbers of folds: a byte, while a value is left that stands for no fold."""
+    return np.dtype(np.uint8 if folds <= no_fold(np.dtype(np.uint8)) else np.uint32)
+
+
+def no_fold(kind: np.dtype) -> int:
+    """Return what stands for no fold among numbers of folds."""
+    return int(np.iinfo(kind).max)
+
+
+@dataclass(frozen=True)
+class Crossed:
+    """The folds of the rows of a data set, and the scores of those that a fold judges.
+
+    fold (rows of the data,): no_fold where none judges the row. scores: of the rows that are judged, as the data has
+    them one after the other, (judged rows, outputs), in the targets' units and before any temperature; None where they
+    would be more than MOST_BYTES. temperatures, thresholds: of each fold, found on the rows of the others. figures:
+    those of `test` for all rows that are judged, where the scores are not kept.
+    """
+
+    fold: np.ndarray
+    scores: np.ndarray | None
+    temperatures: Sequence[float]
+    thresholds: Sequence[float]
+    figures: dict | None = None
+
+    @classmethod
+    def of(cls, count: int, rows: np.ndarray, of_row: np.ndarray, scores: np.ndarray, folds: int) -> Crossed:
+        """Return it for `count` rows of data, of which `rows`, ascending, are judged, each in the fold of_row."""
+        kind = fold_type(folds)
+        fold = np.full(count, no_fold(kind), kind)
+        fold[rows] = of_row
+        return cls(fold, scores, [1.0] * folds, [0.5] * folds)
+
+    @property
+    def rows(self) -> np.ndarray:
+        """Return the indices of the rows that are judged."""
+        return np.flatnonzero(self.fold != no_fold(self.fold.dtype))
+
+    @property
+    def of_row(self) -> np.ndarray:
+        """Return the fold of each row that is judged."""
+        return self.fold[self.rows].astype(np.int64)
+
+    @property
+    def threshold_of_row(self) -> np.ndarray:
+        """Return the threshold of each row that is judged."""
+        return np.array(self.thresholds, np.float64)[self.of_row]
+
+    @property
+    def calibrated(self) -> np.ndarray:
+        """Return the scores, those of each fold by its temperature."""
+        of_row, scores = self.of_row, self.scores
+        for fold, temperature in enumerate(self.temperatures):
+            if temperature != 1:
+                scores = scores.copy() if scores is self.scores else scores
+                scores[of_row == fold] = tempered(self.scores[of_row == fold], temperature)
+        return scores

@@ -1,0 +1,75 @@
+"""Decisions about a cross-validation whose figures tell what is true of rows that nobody has looked at: a temperature
+and a threshold are chosen for the rows of a fold by those of all others (the weights of networks in search.py, their
+epochs in common_epoch.py).
+
+Arrays: truth (rows,), of several targets (rows, targets); scores (rows, outputs); of_row (rows,), the fold of each row;
+weights (rows,) or None.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import numpy as np
+
+from ..core.thresholds import best_temperature, best_threshold, tempered
+from ..utils import DataError, UsageError
+
+# ---- temperature and threshold
+
+
+def temperatures_by_others(truth, scores: np.ndarray, of_row, folds: int, weights=None) -> list[float]:
+    """Return the temperature of each fold, 1 of one without rows."""
+    found = [1.0] * folds
+    for fold in np.unique(of_row).tolist():
+        others = of_row != fold
+        if others.any():
+            found[fold] = best_temperature(truth[others], scores[others], None if weights is None else weights[others])
+    return found
+
+
+def thresholds_by_others(
+    rule: str, truth, scores: np.ndarray, of_row, temperatures: Sequence[float], usual: float, weights=None
+) -> list[float]:
+    """Return the threshold of each fold that a rule finds on the scores of the others, by the fold's temperature.
+
+    usual: the threshold where the others' rows cannot tell one: none of them is of class 1, or no cut-off is precise
+    enough.
+    """
+    found = [usual] * len(temperatures)
+    for fold in np.unique(of_row).tolist():
+        others = of_row != fold
+        of_others = None if weights is None else weights[others]
+        calibrated = tempered_by(scores[others], temperatures[fold])
+        found[fold] = _threshold_or(usual, rule, truth[others], calibrated, of_others)
+    return found
+
+
+def _threshold_or(usual: float, rule: str, truth, scores: np.ndarray, weights) -> float:
+    try:
+        return best_threshold(rule, truth, scores[:, 0], weights)
+    except (DataError, UsageError):
+        return usual
+
+
+def tempered_by(scores: np.ndarray, temperature: float) -> np.ndarray:
+    """Return scores by a temperature; 1 leaves them as they are."""
+    return scores if temperature == 1 else tempered(scores, temperature)
+
+
+# ---- noise
+
+
+def standard_error(values: np.ndarray, weights=None, groups=None) -> float:
+    """Return the standard error of the mean of values (rows,); groups (rows,): whose rows are alike, None: of none."""
+    weights = np.ones(len(values)) if weights is None else np.asarray(weights, np.float64)
+    parts = weights * (values - np.average(values, weights=weights))
+    count = np.count_nonzero(weights)
+    if groups is not None:
+        _, of_row = np.unique(groups, return_inverse=True)
+        parts = np.bincount(of_row.reshape(-1), parts)
+        count = len(parts)
+    if count < 2:
+        return math.inf
+    return math.sqrt(count / (count - 1) * float((parts**2).sum())) / float(weights.sum())

@@ -1,0 +1,180 @@
+"""The folds of a cross-validation keep one epoch, and each is judged at the one that the others choose."""
+
+import math
+
+import numpy as np
+import pytest
+from support.packs import LAYERS, SEED, data, network, vector
+
+import nn
+from nn.data.splits import fold_rows
+from nn.train.common_epoch import are_best, means_of_all, means_of_others, relative
+from nn.train.folds import out_of_fold
+from nn.utils import Stopped, StopRequest
+from nn.watch.callbacks import Callback
+
+FOLDS, EPOCHS = 4, 12
+FLAGS = {"epochs": EPOCHS, "learning_rate": 0.05, "batch_number": 8, "holdout": 0.0}
+
+
+class StopAfter(Callback):
+    """Stops a training after an epoch."""
+
+    def __init__(self, epochs):
+        self.epochs, self.stop = epochs, StopRequest()
+
+    def epoch(self, number, *_):
+        if number == self.epochs:
+            self.stop.request(15)
+
+
+def trained_alone(task, ds, number, epochs, backend="omp"):
+    """Return the network of a fold, trained alone on its rows and stopped after some epochs."""
+    fold = fold_rows(ds, np.arange(ds.rows), FOLDS, SEED)[number]
+    net, stopping = network(task, SEED + number, backend), StopAfter(epochs)
+    try:
+        nn.train(net, ds, rows=fold.training, split_seed=SEED, callback=stopping, stop=stopping.stop, **FLAGS)
+    except Stopped:
+        assert epochs < EPOCHS
+    return net, fold
+
+
+def losses_alone(task, ds):
+    """Return (losses (epochs, folds) of each fold's rows by the network trained alone that long, its predictions)."""
+    losses, scores = np.empty((EPOCHS, FOLDS)), {}
+    for number in range(FOLDS):
+        for epoch in range(EPOCHS):
+            net, fold = trained_alone(task, ds, number, epoch + 1)
+            own = net.predict(ds.x[fold.tested])
+            scores[epoch, number] = own
+            losses[epoch, number] = loss_of(task, ds, fold, net, own) / baseline_of(task, ds, fold, net)
+    return losses, scores
+
+
+def loss_of(task, ds, fold, net, scores):
+    y = ds.y[fold.tested]
+    if task == "regression":
+        return (((scores - y) / net.target_scaling.scale) ** 2).mean()
+    scores = np.hstack([1 - scores, scores]) if task == "binary" else scores
+    return -np.log(scores[np.arange(len(y)), y]).mean()
+
+
+def baseline_of(task, ds, fold, net):
+    """Return the loss of the class shares, or of the mean, of the rows that the fold's network is trained on."""
+    if task == "regression":
+        constant = np.broadcast_to(ds.y[fold.training].mean(axis=0, dtype=np.float64), ds.y[fold.tested].shape)
+    else:
+        shares = np.bincount(ds.y[fold.training]) / len(fold.training)
+        constant = np.tile(shares if task == "multiclass" else shares[1:], (len(fold.tested), 1))
+    return loss_of(task, ds, fold, net, constant)
+
+
+@pytest.mark.parametrize("task", LAYERS)
+def test_the_common_epoch_and_those_that_judge_are_those_of_networks_trained_alone(task):
+    ds, net = data(task, 122, 5), network(task)
+    told = nn.train(net, ds, folds=FOLDS, validation="fold", **FLAGS)
+    losses, scores = losses_alone(task, ds)
+    sizes = [len(fold.tested) for fold in fold_rows(ds, np.arange(ds.rows), FOLDS, SEED)]
+    common = 1 + int(np.argmin(np.average(losses, axis=1, weights=sizes)))
+    assert [member["best_epoch"] for member in told["members"]] == [common] * FOLDS and 1 < common < EPOCHS
+    of_rows, crossed_epochs = out_of_fold(net, ds), []
+    for number, member in enumerate(net.members):
+        assert np.array_equal(vector(member), vector(trained_alone(task, ds, number, common)[0]))
+        others = [fold for fold in range(FOLDS) if fold != number]
+        by_others = np.average(losses[:, others], axis=1, weights=[sizes[fold] for fold in others])
+        crossed_epochs.append(int(np.argmin(by_others)))
+        judged = of_rows[2][of_rows[1] == number]
+        assert np.array_equal(judged, scores[crossed_epochs[-1], number])
+    assert len({*crossed_epochs, *np.argmin(losses, axis=0)}) > 1, "the data should be such that folds disagree"
+    assert told["folds"][0]["rows"] == sizes[0]
+
+
+def test_patience_waits_by_the_mean_and_all_folds_run_as_long():
+    ds, net = data("binary", 202), network("binary")
+    told = nn.train(net, ds, folds=FOLDS, validation="fold", **{**FLAGS, "epochs": 40, "patience": 3})
+    lengths = {len(member.history["loss"]) for member in net.members}
+    (common,) = {member["best_epoch"] for member in told["members"]}
+    assert lengths == {common + 3} and common + 3 < 40
+
+
+def test_folds_in_time_keep_epochs_of_their_own_and_are_judged_by_the_others():
+    ds = data("binary", 300, times=np.arange(300.0))
+    net = network("binary")
+    told = nn.train(net, ds, folds=FOLDS, validation="fold", **{**FLAGS, "patience": 2})
+    for number, member in enumerate(net.members):
+        losses = member.history["val_metric"]
+        best = int(np.argmin(losses)) + 1
+        assert told["members"][number]["best_epoch"] == best
+        assert len(losses) == min(best + 2, EPOCHS)
+    assert len({member["best_epoch"] for member in told["members"]}) > 1
+    rows, of_row, scores = out_of_fold(net, ds)
+    kept = [member.predict(ds.x[rows[of_row == number]]) for number, member in enumerate(net.members)]
+    assert any(not np.array_equal(scores[of_row == number], own) for number, own in enumerate(kept))
+
+
+def test_plain_folds_keep_their_last_epoch_and_are_judged_by_it():
+    ds, net = data("binary", 202), network("binary")
+    nn.train(net, ds, folds=FOLDS, **FLAGS)
+    rows, of_row, scores = out_of_fold(net, ds)
+    for number, member in enumerate(net.members):
+        assert np.array_equal(vector(member), vector(trained_alone("binary", ds, number, EPOCHS)[0]))
+        assert np.array_equal(scores[of_row == number], member.predict(ds.x[rows[of_row == number]]))
+
+
+def test_a_fold_whose_metric_is_undefined_does_not_count():
+    ds = data("binary", 210, groups=np.arange(210) // 70)
+    ds.y[:70] = 0  # no ROC-AUC
+    net = network("binary")
+    told = nn.train(net, ds, folds=3, validation="fold", monitor="roc_auc", **FLAGS)
+    areas = [member.history["val_metric"] for member in net.members]
+    assert sorted(own == [None] * EPOCHS for own in areas) == [False, False, True]
+    defined = [own for own in areas if None not in own]
+    common = 1 + int(np.argmax(np.mean(defined, axis=0)))
+    assert [member["best_epoch"] for member in told["members"]] == [common] * 3
+    rows, of_row, scores = out_of_fold(net, ds)
+    of_undefined = areas.index([None] * EPOCHS)
+    for number in {0, 1, 2} - {of_undefined}:  # the only other fold whose metric is defined chooses
+        (other,) = {0, 1, 2} - {of_undefined, number}
+        assert told["folds"][number]["roc_auc"] == pytest.approx(areas[number][int(np.argmax(areas[other]))])
+
+
+def test_folds_that_nobody_else_can_judge_are_judged_as_they_are():
+    ds = data("multiclass", 120)
+    net = nn.Network("6,8:tanh,3:tanh", "multiclass", seed=SEED, loss="mse", backend="omp")  # no probabilities
+    nn.train(net, ds, folds=2, validation="fold", monitor="brier", **FLAGS)
+    rows, of_row, scores = out_of_fold(net, ds)
+    for number, member in enumerate(net.members):
+        assert member.history["val_metric"] == [None] * EPOCHS
+        assert np.array_equal(scores[of_row == number], member.predict(ds.x[rows[of_row == number]]))
+
+
+# ---- by arrays
+
+
+def test_means_of_all_and_of_others_leave_out_what_is_undefined():
+    values = np.array([[1.0, 2.0, np.nan], [np.nan, np.nan, 4.0], [3.0, 5.0, 7.0]])
+    weights = np.array([1.0, 3.0, 4.0])
+    assert means_of_all(values, weights) == pytest.approx([7 / 4, 4.0, (3 + 15 + 28) / 8])
+    others = means_of_others(values, weights)
+    expected = [[2.0, 1.0, 7 / 4], [4.0, 4.0, math.nan], [(15 + 28) / 7, (3 + 28) / 5, 18 / 4]]
+    np.testing.assert_allclose(others, expected)
+
+
+def test_the_mean_of_others_does_not_depend_on_the_own_value():
+    rng = np.random.default_rng(0)
+    values, weights = rng.random((9, 5)), rng.random(5)
+    changed = values.copy()
+    changed[:, 2] = 1e300
+    assert np.array_equal(means_of_others(values, weights)[:, 2], means_of_others(changed, weights)[:, 2])
+
+
+def test_the_last_epoch_is_best_only_where_it_is_better_and_defined():
+    means = np.array([[1.0, math.nan, 2.0, 1.0, math.nan], [1.0, 5.0, 1.0, math.nan, math.nan]])
+    assert are_best(means, higher_is_better=False).tolist() == [False, True, True, False, False]
+    assert are_best(-means, higher_is_better=True).tolist() == [False, True, True, False, False]
+    assert are_best(means[:1], higher_is_better=False).tolist() == [True, False, True, True, False]
+
+
+def test_losses_are_parts_of_baselines_that_are_there():
+    found = relative(np.array([[1.0, 2.0, 3.0, 4.0]]), np.array([2.0, 0.0, math.nan, math.inf]))
+    assert found[0, 0] == 0.5 and np.isnan(found[0, 1:]).all()
