@@ -135,7 +135,7 @@ SCALINGS = {
     "none": InputScaling("values as they are"),
     "normalization": InputScaling("(x - min) / (max - min)", is_fitted=True),
     "standardization": InputScaling("(x - mean) / standard deviation", is_fitted=True),
-    "pixel": InputScaling("x / 255 for uint8 images, floats as they are"),
+    "pixel": InputScaling("x / 255 where training had bytes, x / 65535 grey of 16 bits, floats as they are"),
 }
 SCALING_ALIASES = {"standarization": "standardization"}  # the original's spelling
 

@@ -26,7 +26,7 @@ from .formats import FORMATS, recognise
 from .frames import open_frame
 from .kinds import NUMBER, Kind, decide, kind_of, split_names
 from .lookup import column_mismatch, columns_asked_for, find_places
-from .pictures import BYTE
+from .pictures import BYTE, tell_range
 from .source import TableSource, absolute, are_there, is_uri, lies_elsewhere
 from .splits import split_rows
 from .targets import dataset_of, now_among, targets_of
@@ -255,6 +255,8 @@ def _of_arrays(found: Arrays, path: str | None, schema: Schema) -> Dataset:
             raise LayersMismatch(f"{path or 'the array'}: {told}")
         x = x.reshape(-1, *shape) if schema.pixels else x
     facts = {} if path is None else {"path": absolute(path), "given": path, "digest": found.sha256}
+    if found.names is None:
+        tell_range(schema.pictures, x, path or "the array")
     if found.names is not None:
         facts |= {"ids": {PICTURE_NAMES: found.names}, "pixel_range": found.pixel_range}
     return dataset_of(x, found.targets, schema, **facts)

@@ -27,7 +27,7 @@ import numpy as np
 from ..utils import DataError, LayersMismatch, NnError, listed, log, needs_package
 from .arrays import Arrays
 from .column import unicode_text
-from .dataset import Dataset, Schema, Targets
+from .dataset import Dataset, Schema, Targets, name_of
 from .records import check_left, in_rows, new_rows
 from .scaling import Scaling
 from .source import IMAGE_SUFFIXES, readable
@@ -80,6 +80,27 @@ def _range_of(ds: Dataset) -> int | None:
         return ds.pixel_range
     is_share = bool(ds.x.min() >= 0 and ds.x.max() <= 1)
     return 1 if is_share else None
+
+
+def check_range(pictures: dict | None, ds: Dataset) -> None:
+    """Raise DataError for pictures that were read without the model, in another range than its own."""
+    if pictures is None or ds.pixel_range is None or pictures["range"] == ds.pixel_range:
+        return
+    found = f"pictures whose white is {ds.pixel_range}, expected {pictures['range']} as in the training of the model"
+    raise DataError(f"{name_of(ds)}: {found}; read them with nn.load_for(net, ...)")
+
+
+def tell_range(pictures: dict | None, x: np.ndarray, where: str) -> None:
+    """Tell of arrays of pixels that look as if another model divided them than the one that they are for."""
+    if pictures is None or not x.size:
+        return
+    if x.dtype == np.uint8 and pictures["range"] == 1 and x.max() > 1:
+        told = "%s: bytes up to %d, the model was trained on numbers from 0 to 1 and divides nothing; divide them"
+        log.warning(told, where, x.max())
+    are_shares = x.dtype.kind == "f" and 0 < x.max() <= 1 and x.min() >= 0 and bool((x != np.floor(x)).any())
+    if are_shares and pictures["range"] in (BYTE, WORD):
+        told = "%s: numbers from 0 to %g, the model divides by %d by itself; give them from 0 to %d"
+        log.warning(told, where, x.max(), pictures["range"], pictures["range"])
 
 
 def are_pictures(value) -> bool:

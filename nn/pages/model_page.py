@@ -12,6 +12,7 @@ import numpy as np
 from ..core.metrics import decide
 from ..core.thresholds import cut_offs
 from ..data.dataset import TableRows
+from ..data.pictures import BYTE
 from ..data.source import short_name
 from ..nn_aux import METRICS, TASKS
 from ..settings.flags import BY_NAME, settings_of_model
@@ -267,11 +268,20 @@ def mistakes(net, x: np.ndarray, truth, scores) -> Table:
         said, shown = decide(scores, net.threshold), lambda label: names[int(label)]
     for k in [k for k in np.argsort(-losses, kind="stable")[:MISTAKES] if losses[k] > 0]:
         pixels = np.asarray(x[k], np.float64)
-        low, high = (0, 255) if x.dtype == np.uint8 else (pixels.min(), pixels.max())
+        low, high = _black_and_white(net, x, pixels)
         pixels = np.uint8(np.clip(255 * (pixels - low) / ((high - low) or 1), 0, 255))
         image = np.moveaxis(pixels, 0, 2) if len(pixels) == 3 else pixels[0]
         each.append([image_of(image), str(k), shown(truth[k].flat[0]), shown(said[k])])
     return Table("rows whose prediction is furthest from the truth", ["", "row", "true", "predicted"], each)
+
+
+def _black_and_white(net, x: np.ndarray, pixels: np.ndarray) -> tuple[float, float]:
+    """Return the numbers of black and white in the pixels of a row of x."""
+    if x.dtype == np.uint8:
+        return 0, BYTE
+    if net.pictures is not None and net.pictures["range"] is not None:
+        return 0, net.pictures["range"]
+    return pixels.min(), pixels.max()
 
 
 def _losses(net, truth, scores) -> np.ndarray:

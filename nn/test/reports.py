@@ -29,6 +29,7 @@ from ..core.metrics import (
 from ..data.dataset import name_of
 from ..data.frames import open_frame
 from ..data.loading import load_for
+from ..data.pictures import check_range
 from ..nn_aux import ACTIVATIONS
 from ..settings.flags import DEFAULTS
 from ..settings.values import check_is_number
@@ -286,6 +287,7 @@ def _truth(net, ds) -> np.ndarray:
     DataError for rows without a target, or whose target is an input of the network."""
     if ds.y is None:
         raise DataError(f"{name_of(ds)}: no target, expected one to test by; add it")
+    check_range(getattr(net, "pictures", None), ds)
     inputs = set(getattr(net, "columns", None) or ()).difference(getattr(net, "targets", None) or ())
     for name in inputs.intersection(ds.targets or ()):
         raise DataError(

@@ -17,7 +17,7 @@ from ..data.encoding import Encoding, statistics_of
 from ..data.kinds import NUMBER
 from ..data.loading import load_for, without_gaps
 from ..data.medians import medians_of
-from ..data.pictures import pictures_of
+from ..data.pictures import check_range, pictures_of
 from ..data.scaling import Moments, Scaling, check_spread
 from ..data.splits import Split, remark_on_rare_classes, split_rows
 from ..ds import Dataset, check_trainable
@@ -321,6 +321,8 @@ def check_fit(net: Network, ds: Dataset, only_rows: bool = False) -> None:
     if net.reference and ds.weights is not None:
         raise UsageError("--weight: --reference has no such thing; leave one out")
     ds.check()
+    if only_rows:
+        check_range(net.pictures, ds)
     if not only_rows:
         check_trainable(ds)
     if ds.inputs != net.inputs:

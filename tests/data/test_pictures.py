@@ -5,6 +5,7 @@ import io
 import struct
 import zlib
 from functools import partial
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -15,7 +16,7 @@ import nn
 from nn.data.pictures import decoded
 from nn.ds import load
 from nn.files import model_file
-from nn.utils import DataError
+from nn.utils import DataError, NnError
 
 Image = pytest.importorskip("PIL.Image")
 RNG = np.random.default_rng(0)
@@ -447,3 +448,95 @@ def test_a_hostile_model_of_pictures_is_damage(gallery, tmp_path, value):
     for command in (["--info"], ["--predict", "--dataset", data], ["--export", "-o", tmp_path / "x.c"]):
         result = run(*command, "--model", tmp_path / "x.bin")
         assert result.code == 65 and "`pictures`" in result.err and len(result.err.splitlines()) == 1
+
+
+@pytest.mark.parametrize("kind", ["PNG", "JPEG", "TIFF", "WEBP", "BMP", "GIF", "PPM"])
+def test_a_damaged_picture_is_one_line_or_a_picture(kind):
+    whole = packed(Image.fromarray(COLOURS), kind)
+    for cut in range(0, len(whole), 7):
+        told = refusal_or_picture(whole[:cut])
+        assert told is None or told.startswith("picture: cannot read the image (")
+    for place in range(0, min(len(whole), 200), 3):
+        refusal_or_picture(whole[:place] + bytes([whole[place] ^ 255]) + whole[place + 1 :])
+
+
+def refusal_or_picture(data: bytes) -> str | None:
+    """The message that reading ends in, one line; None where there is a picture."""
+    try:
+        picture = decoded("picture", data)
+    except NnError as error:
+        assert "\n" not in str(error)
+        return str(error)
+    assert picture.pixels.ndim in (2, 3) and picture.range in (255, 65535)
+    return None
+
+
+def test_a_picture_that_unpacks_without_end_is_one_line(gallery, tmp_path, capfd):
+    def chunk(name, content):
+        return struct.pack(">I", len(content)) + name + content + struct.pack(">I", zlib.crc32(name + content))
+
+    header = chunk(b"IHDR", struct.pack(">IIBBBBB", 60000, 60000, 8, 0, 0, 0, 0))
+    bomb = b"\x89PNG\r\n\x1a\n" + header + chunk(b"IDAT", zlib.compress(bytes(1000))) + chunk(b"IEND", b"")
+    data = gallery("set", classes_of(noise(12, 5, 4)))
+    model = model_on(data, "1x5x4,3,1", tmp_path)
+    new = gallery("new", {"1.png": bomb})
+    for place in (new, new / "1.png"):
+        result = run("--predict", "--model", model, "--dataset", place)
+        assert result.code == 65 and "1.png: cannot read the image" in result.err
+        assert len(result.err.splitlines()) == 1
+
+
+def test_a_model_of_version_0_1_reads_pictures_as_then(gallery):
+    """Neither turned nor on white: the alpha is dropped."""
+    model = Path(__file__).parents[1] / "version-0.1" / "images.bin"
+    grey = RNG.integers(0, 256, (8, 8), np.uint8)
+    exif = Image.Exif()
+    exif[0x0112] = 6
+    alpha = Image.merge("LA", (Image.fromarray(grey), Image.fromarray(grey.T.copy())))
+    files = {"1.png": packed(grey, "PNG"), "2.png": packed(grey, "PNG", exif=exif), "3.png": packed(alpha, "PNG")}
+    files["4.png"] = packed(grey.astype(np.uint16) * 257, "PNG")
+    found = predictions(model, gallery("new", files))
+    assert len({tuple(row[name] for name in row if name.startswith("score")) for row in found}) == 1
+    expected = nn.Network.of_file(model).predict(grey[None, None])
+    np.testing.assert_allclose([float(found[0][f"score {k}"]) for k in range(3)], expected[0], rtol=1e-6)
+
+
+def test_pictures_that_were_read_without_the_model_are_refused_in_another_range(gallery, tmp_path):
+    deep = gallery("deep", classes_of(noise(12, 5, 4, kind=np.uint16)))
+    net = nn.Network.load(model_on(deep, "1x5x4,3,1", tmp_path))
+    small = gallery("small", classes_of(noise(12, 5, 4)))
+    told = refusal(lambda: nn.test(net, load(small)), DataError)
+    assert "pictures whose white is 255, expected 65535 as in the training of the model" in told
+    assert nn.test(net, nn.load_for(net, small))["rows"] == 12
+
+
+def test_bytes_for_a_model_of_shares_and_shares_for_one_of_bytes_are_told(tmp_path, warnings_of):
+    pixels = noise(40, 1, 4, 4)
+    for name, x in (("shares", pixels / 255), ("bytes", pixels)):
+        np.savez(tmp_path / f"{name}.npz", x=x, y=np.arange(40) % 2)
+    for name, other, words in (
+        ("shares", "bytes", f"bytes up to {pixels.max()}, the model was trained on numbers from 0 to 1"),
+        ("bytes", "shares", "the model divides by 255 by itself; give them from 0 to 255"),
+    ):
+        net = nn.Network.load(model_on(tmp_path / f"{name}.npz", "1x4x4,3,1", tmp_path))
+        before = len(warnings_of())
+        nn.load_for(net, tmp_path / f"{name}.npz")
+        assert warnings_of()[before:] == []
+        nn.load_for(net, tmp_path / f"{other}.npz")
+        (told,) = warnings_of()[before:]
+        assert words in told
+
+
+@pytest.mark.parametrize("kind", [np.uint8, np.uint16])
+def test_pictures_are_learned_from_end_to_end(gallery, tmp_path, kind):
+    """Without --layers, three classes: bars at three heights."""
+    pixels = np.random.default_rng(3).integers(0, np.iinfo(kind).max // 3, (90, 8, 8)).astype(kind)
+    for row, place in enumerate(np.arange(90) % 3):
+        pixels[row, 2 * place : 2 * place + 2] += np.iinfo(kind).max // 2
+    files = {f"{'abc'[row % 3]}/{row}.png": packed(one, "PNG") for row, one in enumerate(pixels)}
+    data = gallery("set", files)
+    model = tmp_path / "m.bin"
+    succeed(*TRAIN[:-1], "--effort", "quick", "--dataset", data, "--model", model, "--report", tmp_path / "r.html")
+    assert succeed("--test", "--model", model, "--dataset", data, "--json").json["accuracy"] > 0.9
+    found = predictions(model, data)
+    assert nn.Model.load(model).predict(str(data)).tolist() == [row["predicted"] for row in found]

@@ -148,6 +148,20 @@ def test_images_are_bytes_and_classes_have_names(scaling, dtype, folder):
     assert relative_distance(of_onnx, net.predict(x)) < 1e-5 and relative_distance(of_c, net.predict(x)) < SINGLE
 
 
+@pytest.mark.parametrize("white", [1, 65535])
+def test_pixels_of_another_range_are_numbers(white, folder):
+    """What a model of floats divides by nothing was divided by 255."""
+    x = np.random.default_rng(4).integers(0, 65536, size=(60, 1, 6, 6)) / 65535 * white
+    ds = nn.Dataset(x.astype(np.float32), np.arange(60) % 3, "multiclass", ["cat", "dog", "eel"])
+    ds.pixel_range = None if white == 1 else white
+    net = nn.Network.for_data(ds, "auto,conv4:silu,maxpool2,3", backend="seq")
+    nn.train(net, ds, epochs=2)
+    assert net.pictures["range"] == white and net.scaling.kind == "pixel"
+    of_onnx, of_c = both(net, folder, ds.x, {"features": ds.x.astype(np.float64)})
+    assert relative_distance(of_onnx, net.predict(ds.x)) < 1e-5
+    assert relative_distance(of_c, net.predict(ds.x)) < SINGLE
+
+
 def test_a_text_model_of_the_original(folder):
     ds = nn.load(np.random.default_rng(1).normal(size=(50, 3)).round(2), y=np.arange(50) % 2)
     net = nn.Network("3,4:sigmoid,1:sigmoid", "binary", dtype="float64")

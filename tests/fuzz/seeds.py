@@ -93,6 +93,8 @@ def images() -> list[bytes]:
         return written(lambda path: Image.new(mode, (4, 3)).save(path, kind))
 
     kinds = [("L", "PNG"), ("RGB", "PNG"), ("P", "PNG"), ("L", "JPEG"), ("RGB", "JPEG"), ("L", "PPM"), ("1", "PPM")]
+    kinds += [("RGBA", "PNG"), ("LA", "PNG"), ("I;16", "PNG"), ("I;16", "TIFF"), ("RGBA", "TIFF"), ("RGB", "BMP")]
+    kinds += [("RGBA", "WEBP"), ("L", "GIF"), ("RGBA", "TGA"), ("RGB", "PCX"), ("RGB", "SGI"), ("RGB", "QOI")]
     return [of(*kind) for kind in kinds] + [b"P2\n# text\n4 3\n255\n" + b"7 " * 12]
 
 
