@@ -113,7 +113,8 @@ class Wanted:
     weights, times). raw: columns of text in which the words for a gap are words (ids). pure: targets, columns that are
     numbers, or dates, only where all of their fields are; `target_column` says which of their words are gaps. missing:
     words for a gap; without the empty word an empty field is an odd word. names: those of them that a target of words
-    may have as classes. dtype: of the numbers; all are float64 where float32 would blur one column.
+    may have as classes. dtype: of the numbers; all are float64 where float32 would blur one column,
+    unless it is_fixed.
     """
 
     reads: dict[int, str | None]
@@ -123,6 +124,13 @@ class Wanted:
     missing: frozenset[str] = GAPS
     dtype: str = "float32"
     names: frozenset[str] = frozenset()
+    is_fixed: bool = False
+
+    def dtype_of(self, low, high) -> str:
+        """Return the type of numbers between these bounds, each those of a column."""
+        if self.is_fixed or not is_coarse(low, high):
+            return self.dtype
+        return "float64"
 
 
 @dataclass
@@ -170,6 +178,22 @@ def is_coarse(low, high) -> bool:
     low, high = np.asarray(low, np.float64), np.asarray(high, np.float64)
     size = np.maximum(np.abs(low), np.abs(high))
     return bool(((high > low) & (size * 2.0**-24 > _COARSE * (high - low))).any())
+
+
+def decimals(values: np.ndarray, dtype: str = "float64") -> np.ndarray:
+    """Return numbers in a type from which `dtype` rounds to what it rounds their shortest decimals to."""
+    if values.dtype.kind != "f" or values.dtype.newbyteorder("=") in (dtype, "float64"):
+        return values
+    different, which = np.unique(values, return_inverse=True)
+    return np.array([float(str(value)) for value in different])[which.reshape(values.shape)]
+
+
+@np.errstate(over="ignore")  # what float32 cannot hold is infinite, and refused
+def in_type(values: np.ndarray, dtype) -> np.ndarray:
+    """Return numbers, (rows,) or (rows, columns), in a type, float32 or float64: what their shortest decimals are."""
+    if values.dtype.kind == "f" and values.dtype.itemsize < np.dtype(dtype).itemsize:
+        values = decimals(values, np.dtype(dtype).name)
+    return values.astype(dtype, copy=False)
 
 
 def are_names(names: list[str] | None) -> bool:

@@ -29,7 +29,6 @@ from .column import (
     are_names,
     decoded,
     encodings_of,
-    is_coarse,
     number_in,
     settled,
     shortened,
@@ -124,15 +123,17 @@ class CsvSource(TableSource):
         reads |= dict.fromkeys(labels, "text")
         texts = {place for place in wanted.pure if reads[place] == "text"}
         bounds = [first[p][1:] for p, kind in reads.items() if kind == "number" and p not in wanted.exact]
-        is_double = any(low >= high and low != 0 for low, high in bounds) or is_coarse(*np.reshape(bounds, (-1, 2)).T)
-        return replace(wanted, reads=reads, raw=wanted.raw | texts, dtype="float64" if is_double else wanted.dtype)
+        dtype = wanted.dtype_of(*np.reshape(bounds, (-1, 2)).T)
+        if not wanted.is_fixed and any(low >= high and low != 0 for low, high in bounds):
+            dtype = "float64"
+        return replace(wanted, reads=reads, raw=wanted.raw | texts, dtype=dtype)
 
     def _filled(self, table: Table, wanted: Wanted) -> Table:
         """Return the table, its matrix of all columns of numbers, in float64 where float32 would blur one."""
         columns = table.columns
         places = sorted(p for p, column in columns.items() if column.reads == "number" and p not in wanted.exact)
         bounds = np.reshape([(columns[p].low, columns[p].high) for p in places], (-1, 2))
-        dtype = "float64" if is_coarse(*bounds.T) else wanted.dtype
+        dtype = wanted.dtype_of(*bounds.T)
         again = [place for place in table.number_places if columns[place].reads == "number"]
         if again and dtype == "float64" != table.numbers.dtype:  # since another column did not look like numbers
             columns |= self._rows(replace(wanted, reads=dict.fromkeys(again, "number"), dtype=dtype)).columns

@@ -14,7 +14,7 @@ from itertools import chain
 import numpy as np
 
 from ..utils import DataError, UsageError, default_threads, listed
-from .column import GAPS, WINDOWS, Column, shortened
+from .column import GAPS, WINDOWS, Column, in_type, shortened
 from .kinds import Kind, split_names
 from .records import in_file, share_of, some_rows, within
 from .source import Files
@@ -70,7 +70,8 @@ class Schema:
     of_model: the columns are those of a model. encoding: what its columns become, None: they are plain numbers;
     left_out: columns of its file that were no inputs, by their indices. fills_gaps: the model has medians of plain
     numbers, which stand for gaps. gaps: the words for a gap, beside those of choices. code_page: of
-    text that is no UTF-8. pictures: how the model reads them, see pictures.py.
+    text that is no UTF-8. pictures: how the model reads them, see pictures.py. number_type: float32 or float64, in
+    which the model reads columns of numbers; None: as the rows need it.
     """
 
     task: str = "auto"
@@ -91,6 +92,7 @@ class Schema:
     gaps: frozenset[str] = GAPS
     code_page: str = WINDOWS
     pictures: dict | None = None
+    number_type: str | None = None
 
     def __post_init__(self):
         if self.task not in TASKS:
@@ -174,6 +176,16 @@ class TableRows:
     def in_file(self) -> TableRows:
         """Return the rows in mapped files, where they are many."""
         return self._with(in_file)
+
+    def in_type(self, dtype) -> TableRows:
+        """Return the rows with columns of numbers in a type, float32 or float64; decimals stay what they are."""
+        if all(one.reads != "number" or one.values.dtype == dtype for one in self.columns):
+            return self
+        columns = []
+        for one in self.columns:
+            values = in_type(one.values, dtype) if one.reads == "number" else one.values
+            columns.append(Column(one.reads, values, one.words))
+        return TableRows(tuple(columns))
 
     def _with(self, change: Callable[[np.ndarray], np.ndarray]) -> TableRows:
         return TableRows(tuple(Column(one.reads, change(one.values), one.words) for one in self.columns))

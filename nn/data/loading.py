@@ -18,7 +18,18 @@ import numpy as np
 from ..utils import DataError, InputNotFound, LayersMismatch, UsageError, log, names_apart
 from . import records
 from .arrays import Arrays, images_of
-from .column import CLASS_NAME, Column, Table, Wanted, decimal_text, is_code, is_target_gap, odd_words, settled
+from .column import (
+    CLASS_NAME,
+    Column,
+    Table,
+    Wanted,
+    decimal_text,
+    is_coarse,
+    is_code,
+    is_target_gap,
+    odd_words,
+    settled,
+)
 from .dataset import PICTURE_NAMES, Dataset, Places, Schema, TableRows, columns_digest, name_of
 from .encoding import ColumnEncoder
 from .fields import odd_remarks, remarks_on, role_values, without_class_name, without_unlabelled
@@ -48,7 +59,7 @@ def _loaded(path, schema: Schema, labelled: bool, y) -> Dataset:
             is_last = len(places) == 1 and not schema.of_model
             schema = replace(schema, target=None if is_last else ",".join(map(str, places)))
     elif isinstance(path, np.ndarray) and path.ndim in (3, 4) and (y is not None or not labelled):
-        return _of_arrays(images_of(path, y, schema.dtype), None, schema)
+        return _of_arrays(images_of(path, y, schema.number_type or schema.dtype), None, schema)
     elif y is not None:
         raise UsageError("y: goes with a data frame or an array of features; leave it out")
     elif isinstance(path, np.ndarray):
@@ -60,7 +71,7 @@ def _loaded(path, schema: Schema, labelled: bool, y) -> Dataset:
         path = os.fspath(path)
         known, files = recognise(path)
         if known.arrays:
-            return _of_arrays(known.arrays(files[0], schema.dtype, labelled), path, schema)
+            return _of_arrays(known.arrays(files[0], schema.number_type or schema.dtype, labelled), path, schema)
         if known.pictures:
             return _of_arrays(known.pictures(files, schema, labelled), path, schema)
         source, recorded = known.table(files, path, schema), absolute(path)
@@ -99,9 +110,10 @@ def _wanted(places: Places, schema: Schema) -> Wanted:
     reads |= {place: {"weight": "number", "group": "text", "time": None}[role] for role, place in places.roles.items()}
     exact = {*places.targets, *(place for role, place in places.roles.items() if role != "group")}
     missing = frozenset() if schema.plain or (is_numeric and not schema.of_model) else schema.missing
+    dtype, is_fixed = schema.number_type or schema.dtype, schema.number_type is not None
     names = _class_names(schema, missing) if of_targets != "number" else frozenset()
     targets = frozenset(places.targets)
-    return Wanted(reads, frozenset(exact), frozenset(places.ids), targets, missing, schema.dtype, names)
+    return Wanted(reads, frozenset(exact), frozenset(places.ids), targets, missing, dtype, names, is_fixed)
 
 
 def _class_names(schema: Schema, missing: frozenset[str]) -> frozenset[str]:
@@ -140,7 +152,7 @@ def _dataset(source: TableSource, table: Table, places: Places, schema: Schema, 
         if is_numeric and schema.pixels is not None:
             x = _pixels(x, schema)
     else:
-        x = TableRows(tuple(columns.values()))
+        x = _in_one_type(TableRows(tuple(columns.values())))
     targets = targets_of(source, table, places.targets, schema) if has_targets else None
     used = {*columns, *places.targets}
     names = source.names and [source.names[place] for place in columns]
@@ -185,6 +197,15 @@ def _remarks_on_rows(source: TableSource, table: Table) -> list[str]:
         return []
     times = "once" if table.repeats == 1 else f"{table.repeats} times"
     return [f"{source.path}: the names of the columns come again {times} among the rows; left out"]
+
+
+def _in_one_type(x: TableRows) -> TableRows:
+    """Return rows with all columns of numbers in one type, as a model reads them: some were texts before."""
+    numbers = [column for column in x.columns if column.reads == "number"]
+    types = {column.values.dtype for column in numbers}
+    if len(types) < 2:
+        return x
+    return x.in_type("float64" if any(is_coarse(column.low, column.high) for column in numbers) else min(types))
 
 
 def _is_clean(column: Column) -> bool:

@@ -27,7 +27,7 @@ from .column import (
     Wanted,
     are_names,
     as_text,
-    is_coarse,
+    decimals,
     number_text,
     settled,
     target_column,
@@ -203,9 +203,9 @@ class TypedSource(TableSource):
         numbers = {place: column for place, column in columns.items() if column.reads == "number"}
         for place in wanted.exact & numbers.keys():
             column = numbers.pop(place)
-            column.values = _decimals(column.values).astype(np.float64)  # a frame keeps its own
+            column.values = decimals(column.values).astype(np.float64)  # a frame keeps its own
         bounds = np.array([(column.low, column.high) for column in numbers.values()]).reshape(-1, 2)
-        matrix = joined(list(numbers.values()), rows, "float64" if is_coarse(*bounds.T) else wanted.dtype)
+        matrix = joined(list(numbers.values()), rows, wanted.dtype_of(*bounds.T))
         starts = accumulate((one.rows for one in self._opened), initial=0)
         paths = self.files.paths if len(self._opened) > 1 else [None]
         spans = [Span(start, 1, path, has_lines=False) for start, path in zip(starts, paths, strict=False)]
@@ -262,7 +262,7 @@ def each(function: Callable, items: Iterable, rows: int) -> list:
 def joined(columns: list[Column], rows: int, dtype: str) -> np.ndarray:
     """Return the numbers of columns as a matrix (rows, columns), of which the columns' values become views."""
     matrix = new_rows((rows, len(columns)), dtype)
-    numbers = each(lambda column: _decimals(column.values, dtype), columns, rows)
+    numbers = each(lambda column: decimals(column.values, dtype), columns, rows)
 
     def write(start: int) -> None:
         with np.errstate(over="ignore"):  # what a float32 cannot hold is infinite, and told of later
@@ -321,8 +321,8 @@ class _Fields:
         if known is None or known.dtype != dtype:
             self._values = new_rows((self._rows,), dtype)
             if at:
-                self._values[:at] = gap if known is None else _decimals(known[:at])
-        self._values[at : at + len(values)] = _decimals(values, dtype.name)
+                self._values[:at] = gap if known is None else decimals(known[:at])
+        self._values[at : at + len(values)] = decimals(values, dtype.name)
 
     def _encoded(self, block: Column) -> np.ndarray:
         """Return codes (rows,) int32 of the words of all blocks, -1 for a gap."""
@@ -407,13 +407,5 @@ def _bounds(values: np.ndarray) -> tuple[float, float]:
     """Return the least and the greatest number; those of 16 or 32 bits as their shortest decimals."""
     if not len(values):
         return math.inf, -math.inf
-    least, greatest = _decimals(np.array([values.min(), values.max()]))
+    least, greatest = decimals(np.array([values.min(), values.max()]))
     return float(least), float(greatest)
-
-
-def _decimals(values: np.ndarray, dtype: str = "float64") -> np.ndarray:
-    """Return numbers in a type from which `dtype` rounds to what it rounds their shortest decimals to."""
-    if values.dtype.kind != "f" or values.dtype.newbyteorder("=") in (dtype, "float64"):
-        return values
-    different, which = np.unique(values, return_inverse=True)
-    return np.array([float(str(value)) for value in different])[which.reshape(-1)]

@@ -224,6 +224,7 @@ _CROSSED = {
     "thresholds": _ARE_NUMBERS,
     "figures": lambda value: isinstance(value, dict),
 }
+_NUMBER_TYPES = "float32", "float64"
 _MAY_BE_MISSING = {
     "members": (
         lambda value: _all(lambda member: _has(member, _MEMBER))(value) and len(value) > 0,
@@ -232,6 +233,7 @@ _MAY_BE_MISSING = {
     "temperature": (_MEMBER["weight"], "a number above 0"),
     "medians": (_ARE_NUMBERS, "a list of numbers"),
     "gap_words": (_ARE_TEXTS, "a list of words"),
+    "number_type": (lambda value: _is_text(value) and value in _NUMBER_TYPES, " or ".join(_NUMBER_TYPES)),
     "code_page": (lambda value: _is_text(value) and value in CODE_PAGES, " or ".join(CODE_PAGES)),
     "pictures": (are_pictures, "range, shape and alpha"),
     "crossed": (

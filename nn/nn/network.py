@@ -96,6 +96,7 @@ class Network:
         self.threshold = 0.5
         self.temperature = 1.0  # of class probabilities: their logits are divided by it
         self.gap_words = sorted(FORMER_GAPS)
+        self.number_type: str | None = None  # of columns; None: as the rows need it
         self.code_page = LATIN  # of text in its files that is no UTF-8
         self.crossed: Crossed | None = None  # the fold and the scores of each row of a cross-validation
         self.holdout = 0.0
@@ -314,6 +315,7 @@ class Network:
             gaps=frozenset(self.gap_words),
             code_page=self.code_page,
             pictures=self.pictures,
+            number_type=self.number_type,
         )
 
     @property

@@ -9,6 +9,7 @@ from dataclasses import replace
 
 import numpy as np
 
+from ..data.column import in_type
 from ..data.dataset import TableRows, with_gaps
 from ..data.encoding import CALL_ROWS
 from ..data.medians import fill_gaps, has_gaps, tell_filled
@@ -76,7 +77,7 @@ def engine_rows(net, x: np.ndarray | TableRows, digest: str | None = None) -> np
     """
     if isinstance(x, np.ndarray) and x.dtype.kind == "V":
         return x
-    x = filled(net, x)
+    x = filled(net, _in_type(net, x))
     if net.encoding is not None:
         return net.encoding.apply(TableRows.of(x), net.dtype, digest)
     if isinstance(x, TableRows):
@@ -102,6 +103,17 @@ def _pixels(net, x: np.ndarray) -> np.ndarray:
     if x.dtype == net.dtype and white in (None, 1):
         return x
     return net.scaling.apply(x, net.dtype, white)
+
+
+def _in_type(net, x: np.ndarray | TableRows) -> np.ndarray | TableRows:
+    """Return rows with numbers in the type in which the network reads columns, wherever they come from."""
+    if net.number_type is None:
+        return x
+    if isinstance(x, TableRows):
+        return x.in_type(net.number_type)
+    x = np.asarray(x)
+    are_numbers = x.dtype.kind in "iuf" and x.dtype != np.uint8
+    return in_type(x, net.number_type) if are_numbers else x
 
 
 # ---- rows as they are given

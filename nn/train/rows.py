@@ -206,6 +206,7 @@ def facts_of(net, ds: Dataset, rows, o: Options, any_holdout: bool) -> dict:
         "temperature": 1.0,
         "gap_words": sorted(GAPS),
         "code_page": WINDOWS,
+        "number_type": None if ds.are_images else _number_type(ds.x),
         "holdout": o.holdout if any_holdout else 0.0,
         "dataset": {"path": ds.path, "sha256": ds.sha256} if ds.path else None,
         "scaling": scaling,
@@ -214,6 +215,13 @@ def facts_of(net, ds: Dataset, rows, o: Options, any_holdout: bool) -> dict:
         "pictures": pictures_of(ds, scaling) if net.encoding is None and not net.reference else None,
         "config": config_of(net, ds, o),
     }
+
+
+def _number_type(x: np.ndarray | TableRows) -> str | None:
+    """Return the type of columns of numbers, in which rows are read from now on."""
+    columns = TableRows.of(x).columns
+    types = {column.values.dtype.name for column in columns if column.reads == "number"}
+    return "float32" if types <= {"float32"} else "float64"
 
 
 def config_of(net, ds: Dataset, o: Options) -> dict:

@@ -189,6 +189,7 @@ HOSTILE = [  # a fact of a table's model, and what cannot stand there
     (("encoding", "columns", 1, "values", 1), "half \udc80 of a pair"),
     (("config", "left_out"), [2**63]),
     (("config", "split_seed"), HUGE[0]),
+    *((("number_type",), value) for value in ("float16", None, ["float32"], 64)),
     *((("code_page",), value) for value in ("utf-7", None, ["latin-1"], 1252)),
     *((("gap_words",), value) for value in ("NA", [1], {"NA": 1}, None, ["half \ud800 of a pair"])),
     (("config", "candidates"), [{"layers": "3,1", "loss": HUGE[0], "operations": 1.0, "weight": 1}]),

@@ -110,7 +110,7 @@ class _File:
             known = [encoder for encoder in encoding.encoders if encoder.kind == "number"]
             found.append(tuple(np.array([getattr(e, name) for e in known]) for name in ("shift", "scale")))
         found += [(m.scaling.shift, m.scaling.scale) for m in self.net.members if m.encoding is None]
-        return all(are_rounded("float32", shift, scale) for shift, scale in found)
+        return all(are_rounded("float32", shift, scale, self.net.number_type) for shift, scale in found)
 
     # ---- definitions
 

@@ -89,9 +89,12 @@ def spellings(word: str) -> list[str]:
     return ["".join(letters) for letters in product(*({c.lower(), c.upper()} for c in word))]
 
 
-def are_rounded(dtype, shift: np.ndarray, scale: np.ndarray) -> bool:
+def are_rounded(dtype, shift: np.ndarray, scale: np.ndarray, number_type: str | None) -> bool:
     """Return whether files of columns with these constants are read as float32 by a network of this type: a float32
-    network reads them so, unless that would blur a column."""
+    network reads them so, unless that would blur a column. number_type: in which the model reads columns, if it says.
+    """
+    if number_type is not None:
+        return np.dtype(dtype) == np.float32 and number_type == "float32"
     known = np.isfinite(scale) & (scale > 0)
     low, high = (shift[known] + sign * _REACH * scale[known] for sign in (-1, 1))
     return np.dtype(dtype) == np.float32 and not is_coarse(low, high)

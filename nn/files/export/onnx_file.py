@@ -111,7 +111,8 @@ class _Inputs:
     def _encoded(self, net) -> list[str]:
         if self._columns is None:
             self._columns = [self._graph.columns(self._x, [place]) for place in range(net.inputs)]
-        return TableInputs(self._graph, self._columns, self._reads, self._missing).read_by(net.encoding)
+        table = TableInputs(self._graph, self._columns, self._reads, self._missing, net.number_type)
+        return table.read_by(net.encoding)
 
     def free(self, name: str) -> str:
         """Return a name for an output that no input has."""

@@ -45,7 +45,7 @@ def scaled(graph: Graph, x: str, shape: tuple[int, ...], net) -> str:
     scaling = net.scaling
     if scaling.kind == "pixel":
         return graph.cast(_divided(graph, graph.cast(x, np.float64), float(pixel_divisor(net))), graph.dtype)
-    x = _rounded(graph, x, scaling.shift, scaling.scale)
+    x = _rounded(graph, x, scaling.shift, scaling.scale, net.number_type)
     if len(scaling.shift):
         beside = (1, -1, 1, 1) if len(shape) == 3 else (1, -1)
         x = graph.add("Sub", x, graph.constant(scaling.shift.reshape(beside), np.float64))
@@ -62,9 +62,9 @@ def _divided(graph: Graph, x: str, by) -> str:
     return graph.add("Div", x, graph.constant(by, np.float64))
 
 
-def _rounded(graph: Graph, x: str, shift: np.ndarray, scale: np.ndarray) -> str:
+def _rounded(graph: Graph, x: str, shift: np.ndarray, scale: np.ndarray, number_type: str | None) -> str:
     """Return float64 numbers as a float32 network's files keep them: as float32, unless that blurs a column."""
-    if not are_rounded(graph.dtype, shift, scale):
+    if not are_rounded(graph.dtype, shift, scale, number_type):
         return x
     return graph.cast(graph.cast(x, np.float32), np.float64)
 
@@ -131,11 +131,15 @@ def column_inputs(graph: Graph, names: list[str], reads: list[str]) -> list[str]
 class TableInputs:
     """The columns of a table, (rows, 1) each; read_by gives what an encoding makes of them.
 
-    reads: number, text or date, of each column. missing: words that stand for a gap.
+    reads: number, text or date, of each column. missing: words that stand for a gap. number_type: as
+    are_rounded takes it.
     """
 
-    def __init__(self, graph: Graph, columns: list[str], reads: list[str], missing: Sequence[str]):
+    def __init__(
+        self, graph: Graph, columns: list[str], reads: list[str], missing: Sequence[str], number_type: str | None
+    ):
         self._graph, self._columns, self._missing = graph, columns, missing
+        self._number_type = number_type
         self._numbers = [column for column, kind in zip(columns, reads, strict=True) if kind == "number"]
 
     def read_by(self, encoding: Encoding) -> list[str]:
@@ -158,7 +162,7 @@ class TableInputs:
         """Yield each column of numbers, scaled, with the median in a gap where training had none."""
         graph, known = self._graph, [encoder for encoder in encoding.encoders if isinstance(encoder, NumberEncoder)]
         shift, scale, median = (np.array([getattr(e, name) for e in known]) for name in ("shift", "scale", "median"))
-        x = _rounded(graph, graph.joined(self._numbers), shift, scale)
+        x = _rounded(graph, graph.joined(self._numbers), shift, scale, self._number_type)
         median[[encoder.unknown_share > 0 for encoder in known]] = np.nan
         x = graph.add("Where", graph.add("IsNaN", x), graph.constant([median], np.float64), x)
         x = graph.add("Sub", x, graph.constant([shift], np.float64))
