@@ -18,7 +18,7 @@ from functools import partial
 import numpy as np
 
 from ..core.records import record_type
-from ..layers import InputColumn
+from ..layers import NEAREST_EDGES, InputColumn
 from ..nn_aux import SCALING_ALIASES
 from ..settings.values import NumberEmbedding
 from ..utils import DataError, log
@@ -193,11 +193,12 @@ class AxisEncoder(ColumnEncoder):
     """An axis, scaled, perhaps with pieces and waves: numbers, and the trend of dates. Encoders have its fields."""
 
     @staticmethod
-    def more_inputs(found: NumberStatistics, embedding: NumberEmbedding | None, scale: float) -> dict:
+    def more_inputs(found: NumberStatistics, embedding: NumberEmbedding | None, shift: float, scale: float) -> dict:
         """Return the fields of what the axis gets beside itself. Two values are no axis: they get no waves."""
         asked, more = embedding.kind if embedding else None, {}
         if scale and asked != "linear":
-            more["edges"] = found.edges(embedding.count if asked == "pieces" else None)
+            edges = found.edges(embedding.count if asked == "pieces" else None)
+            more["edges"] = _apart(edges, shift, scale)
             if asked == "waves" and len(np.unique(found.sample)) > 2:
                 more |= {"waves": embedding.count, "deviation": embedding.deviation}
         return more
@@ -219,6 +220,19 @@ class AxisEncoder(ColumnEncoder):
 
     def _scaled(self, values):
         return (values - self.shift) / (self.scale or math.inf)
+
+
+def _apart(edges: list[float], shift: float, scale: float) -> list[float]:
+    """Return the edges that differ once they are scaled, in float32: a number far from all others may make one of many.
+    None where fewer than two do."""
+    kept: list[float] = []
+    last = -math.inf
+    for edge in edges:
+        scaled = float(np.float32((edge - shift) / scale))
+        if scaled - last >= NEAREST_EDGES:
+            kept.append(edge)
+            last = scaled
+    return kept if len(kept) > 1 else []
 
 
 @dataclass(frozen=True)
@@ -247,7 +261,7 @@ class NumberEncoder(AxisEncoder):
         if isinstance(kind.written, Order):
             scaling, embedding = "standardization", NumberEmbedding("linear")
         shift, scale = scaling_constants(scaling, found, name)
-        more = cls.more_inputs(found, embedding, scale)
+        more = cls.more_inputs(found, embedding, shift, scale)
         more["frequent"] = found.frequent() if more.get("edges") else []
         return cls(shift, scale, found.median, found.gap_share, written=kind.written, **more)
 
@@ -379,7 +393,7 @@ class DateEncoder(AxisEncoder):
     @classmethod
     def fit(cls, found, kind=NUMBER, scaling="standardization", embedding=None, name="a column") -> DateEncoder:
         shift, scale = scaling_constants("standardization", found, name)
-        more = cls.more_inputs(found, embedding, scale) if embedding else {}
+        more = cls.more_inputs(found, embedding, shift, scale) if embedding else {}
         if "waves" in more:
             more["parts"] = found.parts
         return cls(shift, scale, found.cycles, found.gap_share, kind.written, **more)

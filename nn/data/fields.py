@@ -257,16 +257,16 @@ def role_values(source: TableSource, table: Table, places: Places) -> dict[str, 
 # ---------------------------------------------------------------- remarks on the columns of a data set
 
 
-def remarks_on(ds: Dataset) -> list[str]:
+def remarks_on(ds: Dataset, bounds: Sequence[tuple[float, float]]) -> list[str]:
     """Return remarks on columns that give the target away (a copy of it, or known only after it: a network would learn
-    nothing else), and on numbers that may stand for missing values."""
+    nothing else), and on numbers that may stand for missing values. bounds: of the columns, as the file has them."""
     if ds.x.ndim != 2 or ds.x.dtype == np.uint8 or len(ds.x) < 4 * RARE:
         return []
     columns, looks = TableRows.of(ds.x).columns, (slice(_LOOK_ROWS), slice(None))
     given_away = _sums(ds, columns) if ds.y is not None and ds.classes is None else []
     if ds.y is not None and ds.classes is not None:
         given_away = [[place] for place, one in enumerate(columns) if all(_tells(one, ds.y, rows) for rows in looks)]
-    stand_ins = (line for place, column in enumerate(columns) for line in _stand_ins(ds, place, column))
+    stand_ins = (line for place, column in enumerate(columns) for line in _stand_ins(ds, place, column, bounds[place]))
     return [*(_leave_out(ds, places) for places in given_away), *stand_ins]
 
 
@@ -334,7 +334,7 @@ def _sums(ds: Dataset, columns) -> list[list[int]]:
     return [[*parts]]
 
 
-def _stand_ins(ds: Dataset, place: int, column: Column) -> list[str]:
+def _stand_ins(ds: Dataset, place: int, column: Column, bounds: tuple[float, float]) -> list[str]:
     """Return a remark if the least or largest number of a column is frequent and further from all others than these are
     from each other: -200 and 9999 often stand for what was not measured."""
     if column.reads != "number":
@@ -351,7 +351,7 @@ def _stand_ins(ds: Dataset, place: int, column: Column) -> list[str]:
         others = values[values != number]
         if np.nanmin(np.abs(others - number)) <= np.nanmax(others) - np.nanmin(others):
             return []
-    text = number_text(float(number))
+    text = number_text(bounds[end])
     return [
         f"column {_name(ds, place)} is {text} in {len(ds.x) - len(others)} of {len(ds.x)} rows, far from all other "
         f"numbers: if {text} stands for a missing value, add --missing={text}"

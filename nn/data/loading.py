@@ -180,7 +180,8 @@ def _dataset(source: TableSource, table: Table, places: Places, schema: Schema, 
     remarks = [*_remarks_on_rows(source, table), *remarks]
     for line in remarks if schema.of_model else ():
         log.warning("%s", line)
-    ds.remarks += [] if schema.of_model else [*remarks, *remarks_on(ds)]
+    bounds = [(column.low, column.high) for column in columns.values()]
+    ds.remarks += [] if schema.of_model else [*remarks, *remarks_on(ds, bounds)]
     return ds
 
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 
 import numpy as np
 
-from ..data.column import in_type
+from ..data.column import in_type, number_text
 from ..data.dataset import TableRows, with_gaps
 from ..data.encoding import CALL_ROWS
 from ..data.medians import fill_gaps, has_gaps, tell_filled
@@ -19,6 +19,7 @@ from ..layers import input_shape, predict_alike
 from ..utils import DataError, RowError
 
 PREDICT_BLOCK = 65536  # rows scaled at a time, so that predicting needs no second copy of the data
+FAR = 1e18  # from which float32 has no room for a square
 FEW = 16  # numbers that Python adds up in less time than NumPy looks at them
 
 
@@ -223,13 +224,39 @@ def _check_finite(net, x: np.ndarray | TableRows, out: np.ndarray) -> None:
     row = int(are_finite.all(axis=1).argmin())
     one = x[row : row + 1]
     _, column = max((_furthest(member, one) for member in net.members), key=lambda found: found[0])
-    name, value = net.encoding and net.encoding.name(column), _shown(one, column)
-    name = name or (net.columns[column] if net.columns else f"{column + 1} of {net.inputs}")
+    name, value = _name(net, column), _shown(one, column)
     wider = ", or train with --dtype float64" if net.dtype == "float32" else ""
     expected = f"for which the network's output is not finite; correct it{wider}"
     if value == "nan":
         expected = "expected a number; the network was trained without gaps"
     raise RowError(row, f"column {name}: found {value}, {expected}")
+
+
+def _name(net, column: int) -> str:
+    """Return how messages call a feature column."""
+    name = net.encoding and net.encoding.name(column)
+    return name or (net.columns[column] if net.columns else f"{column + 1} of {net.inputs}")
+
+
+def far_field(net, x: np.ndarray | TableRows, rows: np.ndarray, what: str) -> RowError | None:
+    """Return the error for the first of some rows with a number so far from those of training that float32 has no room
+    for its square; None if there is none. what: such a number makes infinite."""
+    for start in range(0, len(rows), PREDICT_BLOCK):
+        some = rows[start : start + PREDICT_BLOCK]
+        inputs = engine_rows(net, x[some])
+        if inputs.dtype.kind == "V":
+            inputs = inputs["numbers"] if "numbers" in inputs.dtype.names else np.zeros((len(some), 1))
+        far = np.abs(inputs.reshape(len(some), -1)) > FAR
+        if not far.any():
+            continue
+        row = int(some[far.any(axis=1).argmax()])
+        one = x[row : row + 1]
+        _, column = _furthest(net, one)
+        told = _shown(one, column, number_text)
+        gap = f", or take it for a gap with --missing={told}"
+        found = f"found {told}, so far from all other numbers that {what}; correct it{gap}"
+        return RowError(row, f"column {_name(net, column)}: {found}")
+    return None
 
 
 def _furthest(net, one: np.ndarray | TableRows) -> tuple[float, int]:
@@ -246,9 +273,9 @@ def _furthest(net, one: np.ndarray | TableRows) -> tuple[float, int]:
     return float(values[place]), columns[place]
 
 
-def _shown(one: np.ndarray | TableRows, column: int) -> str:
+def _shown(one: np.ndarray | TableRows, column: int, write: Callable = "{:g}".format) -> str:
     """Return the value of a row's feature column as messages show it; of a row that is encoded already just that."""
     if isinstance(one, TableRows):
         value, words = one.columns[column].values[0], one.columns[column].words
-        return words[value] if one.kinds[column] == "text" else f"{value:g}"
-    return "a value" if one.dtype.kind == "V" else f"{one.reshape(-1)[column]:g}"
+        return words[value] if one.kinds[column] == "text" else write(value)
+    return "a value" if one.dtype.kind == "V" else write(one.reshape(-1)[column])

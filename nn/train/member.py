@@ -12,9 +12,11 @@ import numpy as np
 from ..backends.engine import EpochSettings, PackJob
 from ..core.metrics import metric
 from ..core.random import GlibcOrder, PhiloxOrder
+from ..data.dataset import name_of
 from ..data.splits import Split
 from ..files.checkpoint import COUNTS, Checkpoint, Position, State
 from ..nn import Network
+from ..nn.prediction import far_field
 from ..settings.flags import DEFAULTS
 from ..utils import NnError, Stopped, StopRequest, UsageError
 from .common_epoch import FoldEpochs
@@ -334,10 +336,17 @@ class Member:
         """Raise NotFinite, or DataError that names a gap in the data, for a loss that a model file cannot hold."""
         if not math.isfinite(loss):
             refuse_gaps(self.rows.training.ds)
+            self._refuse_far(f"the {name} is {loss}")
             raise NotFinite(
                 f"{name} is {loss} at epoch {self.at.epoch + 1}: "
                 "try a smaller --learning_rate or --scaling standardization"
             )
+
+    def _refuse_far(self, what: str) -> None:
+        """Raise DataError that names the first number of the rows that judge which is far from all of training."""
+        ds, rows = self.rows.judging.ds, self.rows.judging.rows
+        if not ds.are_images and (error := far_field(self.net, ds.x, rows, what)):
+            raise error.in_data(name_of(ds))
 
     # ---- metrics
 

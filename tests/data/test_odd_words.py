@@ -215,3 +215,56 @@ def test_dates_that_may_have_the_day_or_the_month_first_are_asked_for_and_the_cu
     for form, way in (("%d/%m/%Y", "day/month/year"), ("%m/%d/%Y", "month/day/year")):
         ds = nn.load(source, dates=f"{name}={form}")
         assert ds.kinds[1].written.way == way and ds.x.kinds == ("number", "text")
+
+
+def written_with(value: str, rows, folder, digits: int = 3) -> str:
+    """A file of two columns of numbers and a target, with this value in some rows of the first."""
+    rng = np.random.default_rng(0)
+    columns = rng.normal(size=(2, 300)).round(digits)
+    goal = (columns.sum(axis=0) + rng.normal(size=300) / 5).round(3)
+    first = [*map(str, columns[0])]
+    for row in rows:
+        first[row] = value
+    lines = [f"{a},{b},{y}" for a, b, y in zip(first, columns[1], goal, strict=True)]
+    (folder / "far.csv").write_text("\n".join(["a,b,y", *lines]) + "\n")
+    return "far.csv"
+
+
+@pytest.mark.parametrize("value", ["9.96921e36", "-1e30", "1e25"])
+def test_a_fill_value_far_from_all_numbers_trains_and_the_cure_is_told(folder, value):
+    path = written_with(value, range(0, 300, 15), folder)
+    for more in ([], ["--number_embedding", "pieces8"], ["--number_embedding", "waves4"]):
+        done = succeed(*ONE, "--dataset", path, "--model", "m.bin", "--epochs", 2, *more)
+        assert "far from all other numbers" in done.err and "--missing=" in done.err
+        assert np.isfinite(nn.Network.load("m.bin").vector).all()
+    advice = done.err.split("add ")[1].split()[0]
+    cured = succeed(*ONE, "--dataset", path, "--model", "m.bin", "--epochs", 2, advice)
+    assert "far from" not in cured.err and nn.Network.load("m.bin").encoding.encoders[0].unknown_share > 0
+
+
+@pytest.mark.parametrize("value", ["1e25", "-9.96921e36", "3e22"])
+def test_a_number_that_makes_a_held_out_loss_infinite_is_named_by_row_and_column_with_the_cure(folder, value):
+    path = written_with("0.5", [7], folder)
+    held = nn.ds.split_rows(nn.load(path), 0.5, 0.0, 0).holdout
+    path = written_with(value, held[3:4], folder)
+    flags = ["--dataset", path, "--model", "m.bin", "--epochs", 2, "--holdout", 0.5, "--split_seed", 0]
+    failed = run(*ONE, *flags)
+    assert failed.code == 65
+    line = failed.err.strip().splitlines()[-1]
+    assert f"far.csv, data row {held[3] + 1}, column a: found " in line and "--missing=" in line
+    advice = line.split("with ")[-1].strip()
+    assert float(advice.removeprefix("--missing=")) == float(value)
+    succeed(*ONE, *flags, advice)
+
+
+@pytest.mark.parametrize("value", ["-999.9", "-999.900001", "1234567.891", "-9999"])
+@pytest.mark.parametrize("mixed", [False, True])
+def test_the_number_that_a_remark_advises_is_that_of_the_file(folder, value, mixed):
+    path = written_with(value, range(0, 300, 15), folder)
+    if mixed:
+        lines = (folder / path).read_text().splitlines()
+        lines = ["c," + lines[0], *("uv"[k % 2] + "," + line for k, line in enumerate(lines[1:]))]
+        (folder / path).write_text("\n".join(lines))
+    told = [line for line in nn.load(path).remarks if "far from all" in line]
+    assert len(told) == 1 and told[0].endswith(f"add --missing={value}")
+    assert not [line for line in nn.load(path, missing=value).remarks if "far from all" in line]
