@@ -378,6 +378,51 @@ class Dataset:
         return np.bincount(y, minlength=len(self.classes)).tolist()
 
 
+def as_read_by(net, ds: Dataset, goes_on: bool = False) -> Dataset:
+    """Return a data set as a network reads it, where both have names: with its columns in the network's order, and its
+    classes by the network's numbers. goes_on: it is trained on, and may be other data.
+
+    Raises DataError for a data set without a column or with other classes.
+    """
+    changed = _in_order(net, ds, goes_on)
+    classes = getattr(net, "classes", None)
+    if classes and ds.classes and ds.y is not None and list(classes) != list(ds.classes):
+        number = {name: place for place, name in enumerate(classes)}
+        unknown = [name for name in ds.classes if name not in number]
+        if not unknown:
+            numbers = np.array([number[name] for name in ds.classes], np.int32)
+            changed |= {"classes": list(classes), "y": numbers[ds.y]}
+    return replace(ds, **changed) if changed else ds
+
+
+def _in_order(net, ds: Dataset, goes_on: bool) -> dict:
+    """Return what changes where the columns of a data set get the order of a network's."""
+    wanted = [name.strip() for name in getattr(net, "columns", None) or ()]
+    names = [name.strip() for name in ds.columns or ()]
+    are_one_each = len({*wanted}) == len(wanted) and len({*names}) == len(names)
+    if not wanted or not names or wanted == names or not are_one_each or ds.are_images:
+        return {}
+    absent = [name for name in wanted if name not in names]
+    if goes_on and (absent or len(names) != len(wanted)):
+        return {}
+    if absent:
+        told = "expected every column that the model was trained on; read the data with nn.load_for(net, ...)"
+        raise DataError(f"{name_of(ds)}: no column {', '.join(absent[:10])}, {told}")
+    order = [names.index(name) for name in wanted]
+    if isinstance(ds.x, TableRows):
+        x = TableRows(tuple(ds.x.columns[place] for place in order))
+    else:
+        x = np.ascontiguousarray(ds.x[:, order])
+    changed = {"x": x, "columns": list(net.columns)}
+    if len(ds.places) == len(names):
+        changed["places"] = tuple(ds.places[place] for place in order)
+    if ds.kinds:
+        changed["kinds"] = tuple(ds.kinds[place] for place in order)
+    if ds.now is not None:
+        changed["now"] = [order.index(place) for place in ds.now if place in order]
+    return changed
+
+
 def name_of(ds) -> str:
     """Return how messages call a data set, a Dataset or what is like one: by the path that was given."""
     return str(getattr(ds, "given", None) or ds.path or "the data")

@@ -27,7 +27,7 @@ from .dataset import TableRows
 from .kinds import NUMBER, ONE_HOT, Kind, least_rows
 from .records import filled_records
 from .scaling import Moments, constants
-from .written import Order, UnknownForm, Written, WrittenDates, WrittenNumbers, YesNo
+from .written import Order, UnknownForm, Written, WrittenDates, WrittenNumbers, YesNo, canonical_word, forms_of
 
 MOST_WIDTH = 8  # of an embedding
 MOST_MEANS = 1 << 12  # words of a column that have means
@@ -162,7 +162,8 @@ class ColumnEncoder:
     written: Written | None = None
     unknown_share, means = 0.0, None
     later = {  # fields that earlier files lack, by what they have nothing without
-        "decimals": ("decimals",), "means": ("means",), "waves": ("waves", "deviation"), "frequent": ("frequent",),
+        "decimals": ("decimals",), "means": ("means",),
+        "truths": ("truths",), "waves": ("waves", "deviation"), "frequent": ("frequent",),
     }  # fmt: skip
 
     @property
@@ -318,6 +319,7 @@ class CategoryEncoder(ColumnEncoder):
     unknown_share: float = 0.0
     decimals: bool = False  # 1, 1.0 and 1e0 are one value, see loading.canonical
     means: dict[str, list[float]] = field(default_factory=dict)
+    truths: bool = False  # TRUE, True and true are one value
     plain_kind = "category"
 
     def __post_init__(self):
@@ -333,10 +335,19 @@ class CategoryEncoder(ColumnEncoder):
         rare = of_rare > 0 or 0 < found.gaps < least
         slots, unknown = len(values) + rare, (found.gaps + of_rare) / max(1, found.rows)
         if slots <= ONE_HOT:
-            return cls(values, rare, 0, unknown, kind.decimals, found.means)
+            return cls(values, rare, 0, unknown, kind.decimals, found.means, kind.truths)
         if not rare:  # the slot of unseen values is trained by the rarest value
             values.remove(min(values, key=counts.__getitem__))
-        return cls(values, True, min(MOST_WIDTH, math.ceil(math.sqrt(slots))), unknown, kind.decimals, found.means)
+        width = min(MOST_WIDTH, math.ceil(math.sqrt(slots)))
+        return cls(values, True, width, unknown, kind.decimals, found.means, kind.truths)
+
+    def canonical(self, word: str) -> str:
+        """Return the value that a word of a file is."""
+        return canonical_word(word, self.decimals, self.truths)
+
+    def forms(self, word: str) -> list[str]:
+        """Return how files may write a value: the codes 7, 07, 007, ... where these are one, a truth in any case."""
+        return list(dict.fromkeys([word, *forms_of(word, self.decimals, self.truths)]))
 
     @property
     def slots(self) -> int:

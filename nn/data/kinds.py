@@ -39,12 +39,14 @@ _DIFFERS, _ARE_RARE = "nearly every value differs", f"nearly every value has few
 class Kind:
     """Kind of a feature column, as its fields or a person say: a name of ENCODERS, and what the encoder has to know.
 
-    written: how words stand for the values, if they do. decimals: 1, 1.0 and 1e0 are one category.
+    written: how words stand for the values, if they do. decimals: 1, 1.0 and 1e0 are one category;
+    truths: TRUE, True and true are.
     """
 
     kind: str
     written: written.Written | None = None
     decimals: bool = False
+    truths: bool = False
 
     @classmethod
     def of(cls, words: written.Written) -> Kind:
@@ -68,6 +70,9 @@ def kind_of(column: Column, choice: Kind | None, name: str, flag: str = "") -> K
     if choice and choice.written:
         return choice
     words = column.counts()
+    are_truths = bool(words) and {word.lower() for word in words} <= {"true", "false"}
+    if are_truths and asked == "category":
+        return Kind("category", truths=True)
     if asked == "category":
         return Kind("category", decimals=bool(words) and all(number_in(word) is not None for word in words))
     if asked and settled(column, None).reads == asked:
@@ -78,7 +83,7 @@ def kind_of(column: Column, choice: Kind | None, name: str, flag: str = "") -> K
         return Kind.of(numbers)
     if asked != "number" and (form := way_of_dates(words, bool(asked), name, flag)):
         return Kind.of(written.WrittenDates(form))
-    return choice or Kind("category")
+    return choice or Kind("category", truths=are_truths)
 
 
 def least_rows(counts: Collection[int]) -> int:

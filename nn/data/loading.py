@@ -23,7 +23,6 @@ from .column import (
     Column,
     Table,
     Wanted,
-    decimal_text,
     is_coarse,
     is_code,
     is_target_gap,
@@ -41,6 +40,7 @@ from .pictures import BYTE, tell_range
 from .source import TableSource, absolute, are_there, is_uri, lies_elsewhere
 from .splits import split_rows
 from .targets import dataset_of, now_among, targets_of
+from .written import canonical_word
 
 
 def load(path, schema: Schema, *, labelled: bool = True, memory: int | None = None, y=None) -> Dataset:
@@ -216,8 +216,9 @@ def _is_clean(column: Column) -> bool:
 
 def canonical(column: Column, kind: Kind | ColumnEncoder) -> Column:
     """Return a column as its kind has it: dates and numbers for words that are, one word for 1, 1.0 and 1e0."""
-    if getattr(kind, "decimals", False):
-        return column.with_words([decimal_text(word) for word in column.words])
+    decimals, truths = getattr(kind, "decimals", False), getattr(kind, "truths", False)
+    if decimals or truths:
+        return column.with_words([canonical_word(word, decimals, truths) for word in column.words])
     if kind.written:
         return replace(column, odd=odd_words(column, kind.written.values_of(column.words)))
     return settled(column, kind.reads)

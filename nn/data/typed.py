@@ -38,6 +38,7 @@ from .source import Files, TableSource, check_same_columns, database_of
 
 _NULLS = "NAType", "NaTType"  # of pandas, beside None and nan
 _BLANKS = " \t\r"  # around a field they do not count
+_AROUND_NAMES = " \t\r\n"  # as in the header of a CSV file
 _TICKS = {"s": 1, "ms": 1000, "us": 1_000_000, "ns": 1_000_000_000}  # of a second
 _FILL_ROWS = 1 << 12  # that a thread writes at a time, which its cache holds
 _ALONE_ROWS = 1 << 15  # fewer are no work for several threads
@@ -159,7 +160,8 @@ class TypedSource(TableSource):
 
     def __init__(self, opened: list[Opened], path: str, files: Files | None = None):
         names = opened[0].names
-        self.path, self.files, self._opened, self.names = path, files, opened, names and list(map(unicode_text, names))
+        self.path, self.files, self._opened = path, files, opened
+        self.names = names and [unicode_text(name).strip(_AROUND_NAMES) for name in names]
         self.width, self._rows = len(names) if names else opened[0].width, sum(one.rows for one in opened)
         self.default_target = self.width - 1
         if not self.width or not self._rows:
@@ -398,6 +400,8 @@ def make_gaps(column: Column, missing: Iterable[str]) -> None:
     """Make gaps of the numbers, or dates, of a column that equal a word for a gap, however they are written."""
     value_in = VALUE_IN.get(column.reads, {}.get)  # of texts none
     gaps = [value for value in map(value_in, missing) if value is not None]
+    if column.values.dtype == np.float16:  # a decimal of three digits
+        column.values = decimals(column.values)
     if gaps and (is_gap := np.isin(column.values, np.array(gaps, column.values.dtype))).any():
         column.values[is_gap] = np.nan
         column.low, column.high = _bounds(column.values[~np.isnan(column.values)])

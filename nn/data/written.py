@@ -9,6 +9,7 @@ import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
+from itertools import product
 
 import numpy as np
 
@@ -70,6 +71,33 @@ class Order(Written):
 
     def value_of(self, word: str) -> float | None:
         return self._ranks.get(decimal_text(word))
+
+
+_LONGEST_CODE = 12  # digits of a code with zeros before it
+
+
+def canonical_word(word: str, decimals: bool, truths: bool) -> str:
+    """Return the one word of a category for all that mean the same: decimals, 7 for 07 and 7.0; truths, True for
+    TRUE."""
+    if decimals:
+        return decimal_text(word)
+    if truths and word.lower() in TRUTHS:
+        return str(TRUTHS[word.lower()])
+    return word
+
+
+def forms_of(word: str, decimals: bool, truths: bool) -> list[str]:
+    """Return words for which canonical_word gives this one: codes with zeros before or behind, truths in any case."""
+    if truths:
+        return ["".join(letters) for letters in product(*({c.lower(), c.upper()} for c in word))]
+    if not decimals or "e" in word:
+        return []
+    sign, digits = ("-", word[1:]) if word.startswith("-") else ("", word)
+    whole, point, fraction = digits.partition(".")
+    padded = [whole.zfill(length) for length in range(len(whole), max(_LONGEST_CODE, len(whole)) + 1)]
+    if point:
+        return [f"{sign}{start}.{fraction}{zeros}" for start in padded for zeros in ("", "0", "00")]
+    return [f"{sign}{start}{end}" for start in padded for end in ("", ".0")]
 
 
 # ---------------------------------------------------------------- numbers

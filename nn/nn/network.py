@@ -301,8 +301,8 @@ class Network:
             inputs=input_shape(self.layers),
             outputs=self.outputs,
             classes=self.classes,
-            columns=self.columns,
-            targets=self.targets,
+            columns=self.columns and [name.strip() for name in self.columns],
+            targets=self.targets and [name.strip() for name in self.targets],
             target=self.config.get("target") if self.targets is None else None,  # no name: its place in training
             dtype=self.dtype,
             choices=Choices(**self.config.get("table", {})),

@@ -10,7 +10,7 @@ import numpy as np
 
 from ..core.bootstrap import Sampling, in_each_resample, student_quantile
 from ..core.metrics import Judged, check_metric, formula_name, metric
-from ..data.dataset import Dataset, TableRows
+from ..data.dataset import Dataset, TableRows, as_read_by
 from ..data.loading import without_gaps
 from ..matrix import matmul
 from ..nn_aux import METRICS
@@ -67,6 +67,7 @@ def importance(
     parts: (rows, members with their weights) by whom rows are predicted; None: all rows by all members. Raises
     DataError where the metric means nothing for these rows, and UsageError for an unknown metric or column.
     """
+    ds = as_read_by(net, ds)
     name, names = metric_name or USUAL[net.task], names_of(net)
     check_metric(name, net.task)
     ds = without_gaps(net, ds)

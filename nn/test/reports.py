@@ -26,7 +26,7 @@ from ..core.metrics import (
     confusion_matrix,
     mcc_square,
 )
-from ..data.dataset import name_of
+from ..data.dataset import as_read_by, name_of
 from ..data.frames import open_frame
 from ..data.loading import load_for
 from ..data.pictures import check_range
@@ -81,7 +81,7 @@ def scores_of(net, ds, first: int = 0) -> np.ndarray:
     """Return the outputs of `net` for the rows of `ds`, of whose data `first` rows come before. Raises DataError that
     names the data and the row."""
     try:
-        return net.predict(ds.x)
+        return net.predict(as_read_by(net, ds).x)
     except RowError as error:
         raise error.in_data(name_of(ds), first) from None
 

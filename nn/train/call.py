@@ -9,6 +9,7 @@ from dataclasses import asdict
 import numpy as np
 
 from ..data import records
+from ..data.dataset import as_read_by
 from ..data.records import ROW_BYTES, beside_checkpoint, check_left, make_room, training_bytes
 from ..data.splits import split_rows
 from ..ds import Dataset
@@ -74,6 +75,7 @@ def train(
         raise UsageError(f"train: found {found}, expected a Network and a Dataset; nn.load reads a file or a frame")
     if callback is not None and not hasattr(callback, "epoch"):
         raise UsageError(f"callback {callback!r}: expected an object with methods of nn.Callback")
+    ds = as_read_by(net, ds, goes_on=True)
     validation_rows, named = _rows_and_name(validation)
     if settings.get("vary") is not None and named is None:
         named = SHARE

@@ -12,7 +12,7 @@ import numpy as np
 from ..backends.engine import Engine
 from ..core import random
 from ..data.column import GAPS, WINDOWS
-from ..data.dataset import TableRows, name_of
+from ..data.dataset import TableRows, as_read_by, name_of
 from ..data.encoding import Encoding, statistics_of
 from ..data.kinds import NUMBER
 from ..data.loading import load_for, without_gaps
@@ -123,6 +123,7 @@ def _validation_file(net: Network, options: Options, validation: Dataset | ReadV
     if callable(validation):
         validation = validation(net)
     ds = load_for(net, options.validation) if validation is None else without_gaps(net, validation)
+    ds = as_read_by(net, ds)
     check_fit(net, ds, only_rows=True)
     check_any_weight(ds.weights, np.arange(ds.rows), "validation")
     return ds

@@ -12,6 +12,8 @@ from support.tables import trained_on
 
 import nn
 from nn.data.loading import load_for
+from nn.test.compare import compared
+from nn.test.importance import importance
 
 ROWS = 60
 
@@ -109,6 +111,110 @@ def test_the_type_is_a_fact_of_the_model_in_tests_explanations_validation_and_da
     np.testing.assert_array_equal(both[:1], first)
     np.testing.assert_array_equal(narrow.predict({"a": [0.1]}), first)
     np.testing.assert_array_equal(narrow.predict(np.array([[0.1]], np.float32)), first)
+
+
+def goods(rows: int = 160) -> dict:
+    rng = np.random.default_rng(8)
+    size, code = rng.normal(size=rows).round(3), rng.integers(1, 9, rows)
+    worth = size + (code > 4)
+    return {"size": size.tolist(), "code": [f"00{k}" for k in code], "age": rng.integers(0, 50, rows).tolist(),
+            "goal": np.where(worth > 0.5, "up", "down").tolist()}  # fmt: skip
+
+
+def test_a_data_set_with_other_orders_of_columns_and_classes_is_read_by_name(folder):
+    columns = goods()
+    ds = nn.load(columns, target="goal", categories="code")
+    other = {name: columns[name] for name in ("age", "goal", "code", "size")}
+    turned = nn.load(other, target="goal", categories="code")
+    turned.classes, turned.y = turned.classes[::-1], 1 - turned.y
+    net = trained_on(ds)
+    assert turned.columns == ["age", "code", "size"] and turned.classes == net.classes[::-1]
+    assert nn.test(net, turned) == nn.test(net, ds)
+    plain = {name: columns[name] for name in ("size", "age", "goal")}
+    plain_net = trained_on(nn.load(plain, target="goal"))
+    other = nn.load({name: plain[name] for name in ("age", "size", "goal")}, target="goal")
+    assert nn.test(plain_net, other) == nn.test(plain_net, nn.load(plain, target="goal"))
+    for own, data, again in ((net, ds, turned), (plain_net, nn.load(plain, target="goal"), other)):
+        assert vars(importance(own, data)) == vars(importance(own, again))
+        compared_rows = compared([own, own], [data, again], ["a", "b"])
+        assert compared_rows["metrics"]["log_loss"]["difference"] == 0
+    lacking = nn.load({"size": plain["size"], "other": plain["age"], "goal": plain["goal"]}, target="goal")
+    with pytest.raises(nn.DataError, match="no column age"):
+        nn.test(plain_net, lacking)
+
+
+def test_a_validation_data_set_and_one_that_a_network_goes_on_with_have_its_classes(folder):
+    columns = goods()
+    ds, turned = (nn.load(columns, target="goal", categories="code") for _ in range(2))
+    turned.classes, turned.y = turned.classes[::-1], 1 - turned.y
+    histories = []
+    for validation in (ds, turned):
+        net = nn.Network.for_data(ds, seed=3)
+        nn.train(net, ds, epochs=3, validation=validation)
+        histories.append(net.history)
+    assert histories[0]["val_loss"] == histories[1]["val_loss"]
+    classes, before = net.classes, nn.test(net, ds)["roc_auc"]
+    nn.train(net, turned, epochs=3)
+    assert net.classes == classes and nn.test(net, ds)["roc_auc"] > max(0.8, before - 0.1)
+
+
+@pytest.mark.parametrize("form", ["csv", "frame"])
+def test_truths_with_gaps_are_the_same_in_a_csv_file_and_in_typed_columns(folder, form):
+    rng = np.random.default_rng(2)
+    known = [None if gap else bool(rng.integers(2)) for gap in rng.random(150) < 0.2]
+    goal = [0.5 if truth is None else 3.0 + truth for truth in known]
+    frame = pd.DataFrame({"known": pd.array(known, dtype="boolean"), "goal": goal})
+    words = {None: "", True: "TRUE", False: "FALSE"}
+    frame.assign(known=[words[truth] for truth in known]).to_csv("t.csv", index=False)
+    pa.parquet.write_table(pa.Table.from_pandas(frame, preserve_index=False), "t.parquet")
+    net = trained_on(nn.load("t.csv" if form == "csv" else frame, target="goal"))
+    assert net.encoding.encoders[0].values == ["False", "True", None]
+    expected = net.predict("t.csv")
+    assert len(np.unique(expected)) == 3
+    for source in (frame, "t.parquet", {"known": known}, {"known": np.array(known, object)}):
+        np.testing.assert_array_equal(net.predict(source), expected)
+    nn.Model(net).save("m.bin")
+    succeed("--export", "--model", "m.bin", "-o", "m.onnx")
+    given = np.array([[{None: "", True: "TRUE", False: "false"}[truth]] for truth in known], object)
+    found = session("m.onnx").run(None, {"known": given})[0]
+    np.testing.assert_allclose(found.reshape(-1), expected.reshape(-1), rtol=1e-5)
+
+
+def test_codes_with_zeros_before_them_are_exported_as_they_are_written(folder):
+    columns = goods()
+    pd.DataFrame(columns).to_csv("g.csv", index=False)
+    succeed(*ONE, "--dataset", "g.csv", "--categories", "code", "--model", "m.bin", "--epochs", 4)
+    net = nn.Model.load("m.bin").network
+    expected = net.predict("g.csv").reshape(-1)
+    assert len({*np.round(expected - net.predict({**columns, "code": ["001"] * 160}).reshape(-1), 4)}) > 5
+    succeed("--export", "--model", "m.bin", "-o", "m.onnx")
+    found = session("m.onnx")
+    numbers = {name: np.array(columns[name], float).reshape(-1, 1) for name in ("size", "age")}
+    for write in ("00{}", "{}", "00000{}", "{}.0"):
+        codes = np.array([[write.format(int(code))] for code in columns["code"]], object)
+        given = found.run(None, {**numbers, "code": codes})
+        scores = next(one for one in given if one.dtype.kind == "f").reshape(len(codes), -1)[:, -1]
+        np.testing.assert_allclose(scores, expected, rtol=1e-4, err_msg=write)
+
+
+def test_float16_and_blanks_around_names_are_read_alike_in_every_door(folder):
+    rng = np.random.default_rng(4)
+    half = rng.normal(size=80).astype(np.float16)
+    frame = pd.DataFrame({" a ": half, "b": np.arange(80) % 7, "goal ": half.astype(float) * 2})
+    frame.to_csv("h.csv", index=False)
+    frame.to_parquet("h.parquet")
+    ds = nn.load("h.csv")
+    assert ds.columns == nn.load(frame).columns == nn.load("h.parquet").columns == ["a", "b"]
+    assert ds.targets == nn.load(frame).targets == ["goal"]
+    np.testing.assert_array_equal(nn.load(frame).x, ds.x)
+    net = trained_on(ds)
+    expected = net.predict("h.csv")
+    for source in (frame, "h.parquet", {name: frame[name].to_numpy() for name in frame}, frame[[" a ", "b"]]):
+        np.testing.assert_array_equal(net.predict(source), expected)
+    both = np.column_stack([half, (np.arange(80) % 7).astype(np.float16)])
+    np.testing.assert_array_equal(net.predict(both), expected)
+    assert isinstance(nn.load({"a": np.array([-1000, 1, 2, 3] * 9, np.float16), "y": [1.0, 2.5] * 18},
+                              missing="-999.9").x, np.ndarray)  # fmt: skip
 
 
 def test_a_model_that_names_no_type_reads_rows_as_they_need_it(folder):

@@ -34,7 +34,8 @@ class Vocabulary:
         known: set[str] = set()
         for encoder in encoders:
             if isinstance(encoder, CategoryEncoder):
-                known.update(word for word in (*encoder.values, *encoder.means) if word is not None)
+                words = [word for word in (*encoder.values, *encoder.means) if word is not None]
+                known.update(form for word in words for form in encoder.forms(word))
             else:
                 known.update(YES_NO if self.any_case else (way for word in YES_NO for way in spellings(word)))
         placed = sorted((form, word) for word in known for form in in_bytes(word, code_page))
@@ -45,7 +46,8 @@ class Vocabulary:
         if isinstance(encoder, TruthEncoder):
             return [int(YES_NO.get(word.lower(), 2)) for word in self.words] + [2, 2]
         codes = np.array([*range(len(self.words) + 1), -1])
-        return encoder.encode(Column("text", codes, [*self.words, UNSEEN]))[0].tolist()
+        words = [*map(encoder.canonical, self.words), UNSEEN]
+        return encoder.encode(Column("text", codes, words))[0].tolist()
 
 
 def vocabularies(encodings: list[Encoding], names: list[str], code_page: str, path) -> list[Vocabulary | None]:
@@ -142,7 +144,8 @@ class Inputs:
         slots = self._vocabularies[place].slots(encoder)
         if column.kind == "number" and column.values:
             places = {word: at for at, word in enumerate(encoder.means)}
-            slots = [places.get(word, len(places)) for word in [*self._vocabularies[place].words, UNSEEN, UNSEEN]]
+            words = [*map(encoder.canonical, self._vocabularies[place].words), UNSEEN, UNSEEN]
+            slots = [places.get(word, len(places)) for word in words]
         return self._constants.array(f"slots_{place}", slots, "nn_slot")
 
     def _table(self, name: str, place: int, column: InputColumn, learned) -> str:

@@ -189,7 +189,7 @@ class TableInputs:
         words = [word for word in encoder.values if word is not None]
         every = Column("text", np.array([*range(len(words) + 1), -1]), [*words, UNSEEN])
         *codes, other, gap = encoder.encode(every)[0].tolist()
-        known = dict(zip(words, codes, strict=True))
+        known = {form: code for word, code in zip(words, codes, strict=True) for form in encoder.forms(word)}
         return self._coded(column, {**dict.fromkeys(self._missing, gap), **known}, other)
 
     def _means(self, column: str, encoder: TruthEncoder | CategoryEncoder) -> list[str]:
@@ -197,7 +197,8 @@ class TableInputs:
         means, graph = encoder.means, self._graph
         if not means:
             return []
-        code = self._coded(column, {word: place for place, word in enumerate(means)}, len(means))
+        known = {form: place for place, word in enumerate(means) for form in encoder.forms(word)}
+        code = self._coded(column, known, len(means))
         table = graph.constant([*means.values(), [0.0] * encoder.targets])
         found = graph.add("Gather", table, code, axis=0)
         return [graph.columns(found, [target]) for target in range(encoder.targets)]
