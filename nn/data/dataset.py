@@ -384,6 +384,8 @@ def as_read_by(net, ds: Dataset, goes_on: bool = False) -> Dataset:
 
     Raises DataError for a data set without a column or with other classes.
     """
+    if not isinstance(ds, Dataset):
+        return ds
     changed = _in_order(net, ds, goes_on)
     classes = getattr(net, "classes", None)
     if classes and ds.classes and ds.y is not None and list(classes) != list(ds.classes):

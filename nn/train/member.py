@@ -343,7 +343,10 @@ class Member:
             )
 
     def _refuse_far(self, what: str) -> None:
-        """Raise DataError that names the first number of the rows that judge which is far from all of training."""
+        """Raise DataError that names the first number of the rows that judge which is far from all of training, by the
+        scaling."""
+        if self.options.scaling in ("none", "pixel"):
+            return
         ds, rows = self.rows.judging.ds, self.rows.judging.rows
         if not ds.are_images and (error := far_field(self.net, ds.x, rows, what)):
             raise error.in_data(name_of(ds))
