@@ -21,6 +21,7 @@
     scaling.py       inputs that are plain numbers, scaled; medians.py: what a gap among them becomes
     records.py       arrays of rows in memory or, where it has no room for them, in mapped files; the --memory budget
     splits.py        which rows are trained on
+    twins.py         rows of equal inputs and target, which lie in one fold
 
 To add a kind of column or a file format: docs/developing.md, «To add».
 

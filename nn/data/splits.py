@@ -10,6 +10,7 @@ import numpy as np
 from ..core.random import STREAM_FOLDS, STREAM_HOLDOUT, STREAM_VALIDATION, shuffled
 from ..utils import UsageError, listed, log
 from .dataset import Dataset
+from .twins import count_of_twins, twins_to_keep_together
 
 LEAST_OF_CLASS = 2  # rows of a class that folds can judge: one is tested, another trained on
 
@@ -73,17 +74,71 @@ def fold_rows(ds: Dataset, rows: np.ndarray, folds: int, seed: int, rare: bool =
 
 
 def _numbers(ds: Dataset, rows: np.ndarray, folds: int, seed: int) -> np.ndarray:
-    """Return the fold of each row, -1 for a row in none: the only one of its class. The rows of a class are dealt to
-    the folds in turn, those of the next class from the fold on where the last one ended."""
+    """Return the fold of each row, -1 for a row in none: the only one of its class, or all its copies. The rows of a
+    class are dealt to the folds in turn, those of the next class from the fold on where the last one ended; where there
+    are twins, sets of them are."""
     order = shuffled(len(rows), seed, STREAM_FOLDS)
+    labels = np.zeros(len(rows), np.int64) if ds.classes is None else ds.y[rows]
+    order = order[np.argsort(labels[order], kind="stable")]
+    sets = twins_to_keep_together(ds, rows)
+    if sets is not None:
+        return _numbers_of_twins(sets, labels, order, folds)
     if ds.classes is not None:
-        order = order[np.argsort(ds.y[rows[order]], kind="stable")]
-        order = order[np.array(ds.class_counts(rows))[ds.y[rows[order]]] >= LEAST_OF_CLASS]
+        order = order[np.bincount(labels)[labels[order]] >= LEAST_OF_CLASS]
     if len(order) < folds:
         raise UsageError(f"--folds {folds}: {len(order)} rows, expected at least one for each fold")
     number = np.full(len(rows), -1, np.int64)
     number[order] = np.arange(len(order)) % folds
     return number
+
+
+def _numbers_of_twins(sets: np.ndarray, labels: np.ndarray, order: np.ndarray, folds: int) -> np.ndarray:
+    """Return the fold of each row, in which all its twins lie. Within each class the largest sets go first, each to the
+    fold with the fewest rows of the class, of equals to that with the fewest rows. sets, labels (rows,): of each row;
+    order: of the rows, drawn, one class after the other."""
+    _, first, sizes = np.unique(sets[order], return_index=True, return_counts=True)
+    if len(sizes) < folds:
+        raise UsageError(f"--folds {folds}: {len(sizes)} distinct rows, expected at least one for each fold")
+    of_set, filled = np.full(len(sizes), -1, np.int64), np.zeros(folds, np.int64)
+    label_of = labels[order[first]]
+    classes = np.unique(labels)
+    for label in classes:
+        of_class = np.flatnonzero(label_of == label)
+        if len(of_class) < LEAST_OF_CLASS and len(classes) > 1:
+            continue  # no fold could train on the class and judge it
+        of_class = of_class[np.argsort(first[of_class], kind="stable")]
+        of_class = of_class[np.argsort(-sizes[of_class], kind="stable")]
+        several, single = of_class[sizes[of_class] > 1], of_class[sizes[of_class] == 1]
+        in_class = np.zeros(folds, np.int64)
+        for number in several:
+            of_set[number] = np.lexsort((filled + in_class, in_class))[0]
+            in_class[of_set[number]] += sizes[number]
+        of_set[single] = _filled_up(in_class, filled, len(single))
+        filled += in_class + np.bincount(of_set[single], minlength=folds)
+    return of_set[np.unique(sets, return_inverse=True)[1].reshape(-1)]
+
+
+def _filled_up(in_class: np.ndarray, filled: np.ndarray, count: int) -> np.ndarray:
+    """Return the fold of each of `count` rows of a class, which go one by one to the fold with the fewest rows of it.
+    in_class, filled (folds,): rows that a fold has of the class and of those before."""
+    most = (in_class.sum() + count) // len(in_class) + in_class.max() + 1
+    places = in_class[:, None] + np.arange(most - in_class.min())
+    fold = np.repeat(np.arange(len(in_class)), places.shape[1])
+    order = np.lexsort(((filled + in_class)[fold], places.reshape(-1)))
+    return fold[order[:count]]
+
+
+def remark_on_twins(ds: Dataset, rows: np.ndarray, are_shared_out: bool) -> None:
+    """Say in one line how many of the rows have a twin, where they are copies. are_shared_out: whether rows are divided
+    by groups, times or shares, which keep no twins together."""
+    sets = twins_to_keep_together(ds, rows)
+    if sets is None:
+        return
+    told = "twins lie in one fold"
+    if are_shared_out:
+        told = "twins may lie on both sides of a split, whose metrics are then too good"
+    found = f"{count_of_twins(sets)} of {len(rows)} rows have a twin, a row of equal inputs and target"
+    log.warning("%s: %s", found, told)
 
 
 def unjudged_classes(ds: Dataset, rows: np.ndarray) -> list[str]:
@@ -136,6 +191,14 @@ def _forward(ds: Dataset, rows: np.ndarray, folds: int) -> np.ndarray:
     if len(np.unique(parts)) <= folds:
         raise UsageError(f"--folds {folds}: too few times, expected {folds + 1} parts one after the other")
     return parts
+
+
+def remark_on_dates(ds: Dataset) -> None:
+    """Say in one line that rows are divided at random although their table has dates."""
+    dates = [number for number, kind in enumerate(ds.kinds) if kind.kind == "date"]
+    if dates and ds.times is None:
+        name = ds.columns[dates[0]] if ds.columns else str(ds.places[dates[0]])
+        log.warning("rows are divided at random; for a forecast of later days --time %s", name)
 
 
 def remark_on_rare_classes(ds: Dataset, split: Split) -> None:

@@ -9,7 +9,7 @@ from dataclasses import replace
 import numpy as np
 
 from ..data.records import ROW_BYTES, network_bytes, training_bytes
-from ..data.splits import Fold, Split, fold_rows, split_rows, unjudged_classes
+from ..data.splits import Fold, Split, fold_rows, remark_on_dates, remark_on_twins, split_rows, unjudged_classes
 from ..ds import Dataset
 from ..nn import Network
 from ..nn_aux import OF_FOLD, TASKS
@@ -113,6 +113,9 @@ class Ensemble:
         split = split_of(ds, options, self.net.seed, remark=True)
         self._held_out, rows = len(split.holdout), np.union1d(split.training, split.validation)
         is_judged = options.validation == OF_FOLD
+        if len(rows) == ds.rows and not len(split.validation):
+            remark_on_twins(ds, rows, are_shared_out=ds.groups is not None or ds.times is not None)
+            remark_on_dates(ds)
         unjudged = unjudged_classes(ds, rows) if is_judged else []
         if unjudged:
             log.warning("classes of one row, which no fold judges: all networks train on it: %s", listed(unjudged))

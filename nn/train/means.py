@@ -13,6 +13,7 @@ import numpy as np
 from ..core.random import STREAM_FOLDS, shuffled
 from ..data.dataset import TableRows
 from ..data.kinds import ONE_HOT
+from ..data.twins import twins_to_keep_together
 from ..ds import Dataset
 
 PARTS = 5  # of the training rows
@@ -54,15 +55,25 @@ class WordMeans:
         return {words[code]: means[code].tolist() for code in np.unique(codes[codes >= 0])}
 
     def keep_apart(self, x: TableRows, columns: Sequence[int], encoding, records: np.ndarray) -> None:
-        """Set the means of columns in the records of the training rows to those of other parts; groups stay together.
-        x, records: of all rows of the data set."""
-        units = np.arange(len(x)) if self._ds.groups is None else self._ds.groups
-        part = (shuffled(int(units.max()) + 1, 0, STREAM_FOLDS, 1) % PARTS)[units[self._rows]]
+        """Set the means of columns in the records of the training rows to those of other parts; groups stay together,
+        and twins. x, records: of all rows of the data set."""
+        count = len(x) if self._ds.groups is None else int(self._ds.groups.max()) + 1
+        part = (shuffled(count, 0, STREAM_FOLDS, 1) % PARTS)[self._units()]
         for index in columns:
             codes, first = x.columns[index].values[self._rows], encoding.order.index((index, 1))
             for own in (part == number for number in range(PARTS)):
                 means = self._by_code(codes, len(x.columns[index].words), ~own)[codes[own]]
                 records["numbers"][self._rows[own], first : first + means.shape[1]] = means
+
+    def _units(self) -> np.ndarray:
+        """Return the number of what stays together, of each training row."""
+        if self._ds.groups is not None:
+            return self._ds.groups[self._rows]
+        twins = twins_to_keep_together(self._ds, self._rows)
+        if twins is None:
+            return self._rows
+        _, first, of_row = np.unique(twins, return_index=True, return_inverse=True)
+        return self._rows[first][of_row.reshape(-1)]
 
     @np.errstate(over="ignore")  # huge targets have means of 0
     def _by_code(self, codes: np.ndarray, words: int, some) -> np.ndarray:

@@ -19,7 +19,7 @@ from ..data.loading import load_for, without_gaps
 from ..data.medians import medians_of
 from ..data.pictures import check_range, pictures_of
 from ..data.scaling import Moments, Scaling, check_spread
-from ..data.splits import Split, remark_on_rare_classes, split_rows
+from ..data.splits import Split, remark_on_dates, remark_on_rare_classes, remark_on_twins, split_rows
 from ..ds import Dataset, check_trainable
 from ..layers import input_shape
 from ..nn import Network
@@ -145,6 +145,9 @@ def split_of(ds: Dataset, options: Options, seed: int, remark: bool = False) -> 
             log.warning("the data is too small for --%s %g: training on all %d rows", flag, share, len(split.training))
     if remark:
         remark_on_rare_classes(ds, split)
+        if len(split.holdout) or len(split.validation):
+            remark_on_twins(ds, np.concatenate(split), are_shared_out=True)
+            remark_on_dates(ds)
     return split
 
 
