@@ -5,6 +5,7 @@ The parts of nn/data do the work; nn/data/__init__.py has their picture.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from .data import loading
@@ -13,6 +14,8 @@ from .data.scaling import Scaling
 from .data.splits import split_rows
 from .nn_aux import DTYPES
 from .settings.flags import BY_NAME, checked_settings
+from .settings.values import joined_names
+from .settings.values import plain as plain_value
 
 __all__ = ["Choices", "Dataset", "Scaling", "Schema", "check_trainable", "load", "split_rows"]
 
@@ -20,7 +23,7 @@ __all__ = ["Choices", "Dataset", "Scaling", "Schema", "check_trainable", "load",
 def load(
     path: Any,
     *,
-    target: str | int | None = None,
+    target: str | int | Sequence[str | int] | None = None,
     task: str = "auto",
     inputs: int | tuple[int, int, int] | None = None,
     outputs: int | None = None,
@@ -37,11 +40,11 @@ def load(
     """Read a data set: CSV, JSON lines, NPY, IDX or CIFAR-10 binary, gzipped or not, Parquet, Arrow, ORC, SQLite, NPZ
     (x, y), or pictures in a folder of class folders.
 
-    path: or a data frame (pandas, polars, Arrow; a dictionary of columns, or a list of dictionaries, a row each), or an
-    array (rows, columns); y: the targets of its rows, where they are no columns of it. data.db:table is a table of a
+    path: or a data frame (pandas, polars, Arrow; a dictionary of columns, or a list of rows, dictionaries or lists), or
+    an array (rows, columns); y: the targets of its rows, where they are no columns of it. data.db:table is a table of a
     database. Tables may be several files with the same columns: with commas between them, a pattern (day*.csv) or
     their folder; a URI that pyarrow opens; or -, standard input. target: target columns, names or indices (from 0,
-    negative from the end), comma-separated.
+    negative from the end), comma-separated or a list.
     task: auto, binary, multiclass or regression. inputs, outputs: the network's, if it is known: a
     number of inputs, or (channels, height, width), which makes a table's columns pixels (uint8 if all are whole
     numbers in 0..255). classes, columns, targets: a model's class names, feature columns and
@@ -58,6 +61,15 @@ def load(
     if dtype not in DTYPES:  # the core has functions for no other
         BY_NAME["dtype"].check(dtype)
     dtype = DTYPES[dtype]
-    said = Choices(**checked_settings("load", choices, "load")) if choices else NO_CHOICES
-    schema = Schema(task, inputs, outputs, classes, columns, targets, target, dtype, said, plain)
+    said = NO_CHOICES
+    if choices:
+        given = checked_settings("load", choices, "load")
+        said = Choices(**{name: BY_NAME[name].check(value) for name, value in given.items()})
+    schema = Schema(task, inputs, outputs, classes, columns, targets, _target_of(target), dtype, said, plain)
     return loading.load(path, schema, labelled=labelled, memory=memory, y=y)
+
+
+def _target_of(target) -> str | int | None:
+    """Return target columns as their text, or an index."""
+    target = plain_value(target)
+    return joined_names(target) if isinstance(target, (list, tuple)) else target

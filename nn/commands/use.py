@@ -8,7 +8,7 @@ from ..layers import describe, to_spec
 from ..layers import parse as parse_layers
 from ..nn_aux import TASKS
 from ..settings.flags import given_values, keywords, settings_of_model
-from ..settings.values import check_is_number
+from ..settings.values import check_is_number, split_names
 from ..terminal import console, tables
 from ..terminal.figures import layers_of
 from ..utils import UsageError, counted, is_stream, log, printable, say
@@ -84,7 +84,6 @@ def predict_command(flags) -> None:
 
 def compare_command(flags) -> None:
     """Print the metrics of two models side by side, the interval of their difference, and which is better."""
-    from ..data.kinds import split_names
     from ..nn import Network
     from ..test.compare import compared
 

@@ -13,9 +13,10 @@ from itertools import chain
 
 import numpy as np
 
+from ..settings.values import split_names
 from ..utils import DataError, UsageError, default_threads, listed
 from .column import GAPS, WINDOWS, Column, in_type, shortened
-from .kinds import Kind, split_names
+from .kinds import Kind
 from .records import in_file, share_of, some_rows, within
 from .source import Files
 

@@ -13,6 +13,7 @@ from dataclasses import replace
 
 import numpy as np
 
+from ..settings.values import in_a_list
 from ..utils import DataError
 from .column import (
     CLASS_NAME,
@@ -31,7 +32,7 @@ from .column import (
     without_words,
 )
 from .dataset import Dataset, Places, Schema, TableRows
-from .kinds import RARE, Kind, in_a_list, kind_of, way_of_numbers
+from .kinds import RARE, Kind, kind_of, way_of_numbers
 from .source import TableSource
 from .written import DIGIT
 

@@ -1,11 +1,11 @@
 """Data frames from Python: pandas, polars, pyarrow, whatever else offers its columns as Arrow does, and arrays of rows,
-not copied; dictionaries of columns, and lists of rows that are dictionaries, as files of JSON lines are."""
+not copied; dictionaries of columns, and lists of rows, which are dictionaries, as files of JSON lines are, or lists."""
 
 from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import numpy as np
 
@@ -20,8 +20,8 @@ TARGET = "target"  # the name of targets that have none
 
 
 def open_frame(frame, *, y=None) -> TypedSource | None:
-    """Return the table that a data frame, array (rows, columns), dictionary of columns or list of rows that are
-    dictionaries is; None for anything else.
+    """Return the table that a data frame, array (rows, columns), dictionary of columns or list of rows is; None for
+    anything else.
 
     y: targets of its rows, which become the columns behind its `features`: (rows,), (rows, targets) or a
     frame. Raises DataError if there are more or fewer of them than rows.
@@ -54,6 +54,8 @@ def columns_of(frame) -> Opened | None:
     if isinstance(frame, list) and frame and all(isinstance(row, dict) for row in frame):
         names = dict.fromkeys(name for row in frame for name in row)
         return _columns_of_dictionary({name: [row.get(name) for row in frame] for name in names})
+    if isinstance(frame, (list, tuple)):
+        return _columns_of_rows(frame)
     if not hasattr(frame, "__arrow_c_stream__") or len(getattr(frame, "shape", (0, 0))) != 2:
         return None
     pa = pyarrow("frames of polars and Arrow")
@@ -63,6 +65,16 @@ def columns_of(frame) -> Opened | None:
         reason = " ".join(str(error).split())
         raise DataError(f"the data frame: pyarrow cannot read it ({reason}); leave such a column out") from None
     return _opened(*table.shape, table.column_names, lambda place: arrow_block(table.column(place)))
+
+
+def _columns_of_rows(rows: Sequence) -> Opened | None:
+    """Return the columns of a list of rows, lists of as many fields; None for other lists."""
+    if not rows or not all(isinstance(row, (list, tuple)) for row in rows):
+        return None
+    width = len(rows[0])
+    if any(len(row) != width for row in rows) or any(isinstance(field, (list, tuple, dict)) for field in rows[0]):
+        return None
+    return _opened(len(rows), width, None, lambda place: objects([row[place] for row in rows]))
 
 
 def _columns_of_dictionary(columns: dict) -> Opened:

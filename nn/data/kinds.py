@@ -13,6 +13,7 @@ from itertools import islice
 
 import numpy as np
 
+from ..settings.values import in_a_list, split_names
 from ..utils import DataError, UsageError, listed
 from . import written
 from .column import MOSTLY, TRUTHS, Column, number_in, settled, shortened
@@ -31,7 +32,6 @@ GAPS_ONLY, ONE_VALUE, COUNTS_ROWS, AN_ID = "gaps only", "one value only", "count
 _NAME_OF_IDS = re.compile(r"id|ids|idx|index|no|nr|key|uuid|rownames|")  # the last word of a name, or no name at all
 _NO_NAME = re.compile(r"Unnamed: \d+")  # what pandas calls a column without one
 _WORD = re.compile(r"[A-Z]?[a-z]+|[A-Z]+|\d+")
-_WORDS = re.compile(r'(?:^|,) *(?:"((?:[^"]|"")*)")?([^,]*)')  # of a list with commas
 _DIFFERS, _ARE_RARE = "nearly every value differs", f"nearly every value has fewer than {RARE} rows"
 
 
@@ -269,21 +269,6 @@ def parse_choices(choices, names: Collection[str] = ()) -> list[tuple[str, str, 
     return [
         (flag, *choice(word)) for flag, choice in read.items() for word in split_names(getattr(choices, flag), names)
     ]
-
-
-def split_names(text: str | int | None, names: Collection[str] = ()) -> list[str]:
-    """Return the words of a list with commas, in which a word with a comma is quoted as in CSV; an index is a word, and
-    so is all of the text if it is one of the names."""
-    if text in names:
-        return [text]
-    found = _WORDS.findall(str(text)) if text not in (None, "") else []
-    return [quoted.replace('""', '"') + plain.strip() for quoted, plain in found]
-
-
-def in_a_list(name: str) -> str:
-    """Return a name as a word of such a list."""
-    is_plain = '"' not in name and split_names(name) == [name]
-    return name if is_plain else '"' + name.replace('"', '""') + '"'
 
 
 def _choice_of_dates(word: str, names: Collection[str]) -> tuple[str, Kind]:

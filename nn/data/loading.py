@@ -15,6 +15,7 @@ from pathlib import Path
 
 import numpy as np
 
+from ..settings.values import split_names
 from ..utils import DataError, InputNotFound, LayersMismatch, UsageError, log, names_apart
 from . import records
 from .arrays import Arrays, images_of
@@ -34,7 +35,7 @@ from .encoding import ColumnEncoder
 from .fields import odd_remarks, remarks_on, role_values, without_class_name, without_unlabelled
 from .formats import FORMATS, recognise
 from .frames import open_frame
-from .kinds import NUMBER, Kind, decide, kind_of, split_names
+from .kinds import NUMBER, Kind, decide, kind_of
 from .lookup import column_mismatch, columns_asked_for, find_places
 from .pictures import BYTE, tell_range
 from .source import TableSource, absolute, are_there, is_uri, lies_elsewhere
@@ -65,7 +66,7 @@ def _loaded(path, schema: Schema, labelled: bool, y) -> Dataset:
     elif isinstance(path, np.ndarray):
         raise UsageError(f"an array of shape {path.shape}, expected (rows, columns), or images and y beside them")
     elif not isinstance(path, (str, os.PathLike)):
-        wanted = "a path, a data frame, an array, a dictionary of columns or a list of dictionaries"
+        wanted = "a path, a data frame, an array, a dictionary of columns or a list of rows, each as long as the others"
         raise UsageError(f"data: found {type(path).__name__}, expected {wanted}")
     else:
         path = os.fspath(path)

@@ -7,9 +7,10 @@ from __future__ import annotations
 
 from collections import Counter
 
+from ..settings.values import in_a_list, split_names
 from ..utils import DataError, LayersMismatch, UsageError, closest, listed
 from .dataset import ROLES, Choices, Places, Schema
-from .kinds import Kind, in_a_list, parse_choices, split_names
+from .kinds import Kind, parse_choices
 from .source import TableSource
 
 
@@ -152,6 +153,9 @@ def _column_number(source: TableSource, flag: str, word: str) -> int:
     except ValueError:
         similar = closest(word, source.names or [])
         advice = f"did you mean {similar}?" if similar else "use a name from the header or an index from 0"
+        parts = word.split()
+        if len(parts) > 1 and {*parts} <= {*(source.names or ())}:
+            advice = f"put commas between the columns: {','.join(parts)}"
         known = "" if source.names else " (the file has no header)"
         raise UsageError(f"{source.path}: --{flag} {word}: no column of this name{known}; {advice}") from None
     if not -source.width <= index < source.width:

@@ -22,7 +22,7 @@ from ..data.scaling import Scaling
 from ..layers import InputColumn, Layer, completed, input_shape, parse, to_spec
 from ..nn_aux import DTYPES, LOSSES, TASKS
 from ..settings.flags import BY_NAME, DEFAULTS, REFERENCE, check_reference, check_reference_layers
-from ..settings.values import GPUS, one_of
+from ..settings.values import GPUS, LAYERS, one_of, plain
 from ..utils import UsageError, counted, listed
 from . import model, parameters, prediction
 from .crossed import Crossed
@@ -68,7 +68,7 @@ class Network:
         gpus: str | int | tuple[int, ...] = (),
         distribute: str | None = None,
     ):
-        layers = layers if isinstance(layers, str) else ",".join(map(str, layers))
+        layers, seed, threads = LAYERS.text_of(layers), plain(seed), plain(threads)
         if reference:
             asked = {"backend": backend, "dtype": dtype, "activation": activation, "loss": loss, "init": init}
             check_reference(asked)
@@ -107,13 +107,13 @@ class Network:
         self.pictures: dict | None = None  # data/pictures.py; None: a table, or a model of an earlier version
 
     @classmethod
-    def for_data(cls, ds: Dataset, layers: str | None = None, **settings) -> Network:
+    def for_data(cls, ds: Dataset, layers: str | Sequence[int | str] | None = None, **settings) -> Network:
         """Return a new network for a data set, with its task.
 
         layers: without them, or where they begin with `auto`, it has the inputs of the data; None: the usual ones of
         `nn --train`. settings: those of Network. Raises UsageError.
         """
-        return cls(completed(layers, ds.row_shape, ds.outputs), ds.task, **settings)
+        return cls(completed(LAYERS.text_of(layers), ds.row_shape, ds.outputs), ds.task, **settings)
 
     def __repr__(self) -> str:
         parts = [f"{len(self._members)} networks"] if self.is_combined else []

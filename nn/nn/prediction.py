@@ -150,7 +150,7 @@ def _read_rows(net, x) -> np.ndarray | TableRows:
         from ..data.loading import load_for
 
         return load_for(net, x, labelled=False).x
-    x = with_gaps(x)
+    x = with_gaps(_numbers_of(x))
     columns = net.inputs + len(net.config.get("left_out", ()))  # of the data
     is_table = not isinstance(x, (np.ndarray, TableRows))  # whose columns are read as those of a file
     if isinstance(x, np.ndarray) and x.dtype.names:
@@ -164,7 +164,8 @@ def _read_rows(net, x) -> np.ndarray | TableRows:
     from ..data.frames import open_frame  # the readers of files load the C core
     from ..data.loading import load
 
-    if open_frame(x) is None:
+    source = open_frame(x)
+    if source is None:
         try:
             array = np.asarray(x)
         except ValueError:  # lists of unequal lengths
@@ -172,14 +173,25 @@ def _read_rows(net, x) -> np.ndarray | TableRows:
         if array.dtype.kind == "O" or not array.ndim:
             raise _no_table(x)
         return _read_rows(net, array)
-    if isinstance(x, np.ndarray):
-        known = x.shape[1] <= columns
+    if source.names is None:
+        known = source.width <= columns
     else:  # a feature of the target's name is found with the target only
         known = net.columns is not None and set(net.targets or ()).isdisjoint(net.columns)
     rows = load(x, replace(net.schema, targets=[]) if known else net.schema, labelled=False).x
     if net.encoding is not None:
         net.encoding.tell(TableRows.of(rows), CALL_ROWS)
     return rows
+
+
+def _numbers_of(x):
+    """Return a list of rows as an array if all of their fields are numbers; other rows as they are."""
+    if not isinstance(x, (list, tuple)):
+        return x
+    try:
+        array = np.asarray(x)
+    except ValueError:  # lists of unequal lengths
+        return x
+    return array if array.dtype.kind in "biuf" and array.ndim > 1 else x
 
 
 def _no_table(x) -> DataError:

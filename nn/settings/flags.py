@@ -32,7 +32,10 @@ from ..utils import MOST_THREADS, UsageError, closest
 from .values import (
     BYTES,
     CLASS_WEIGHT,
+    FORMS,
     GPUS,
+    LAYERS,
+    NAMES,
     NOT_NEGATIVE,
     NUMBER_EMBEDDING,
     POSITIVE,
@@ -43,6 +46,7 @@ from .values import (
     Value,
     listed,
     one_of,
+    plain,
     threshold_rules,
     whole,
 )
@@ -104,6 +108,7 @@ class Flag:
         """Return the value that a text or a value from Python stands for. Raises UsageError."""
         if self.value:
             return self.value(self.long, given)
+        given = plain(given)
         if isinstance(given, bool):
             return given
         raise UsageError(f"{self.long} {given}: expected true or false")
@@ -203,19 +208,19 @@ _GROUPS = {
              modes=frozenset({"test", "explain", "compare", "info", "sweep", "plot"})),
     ],
     "Columns of a table": [
-        Flag("categories", "Columns that are categories: names or indices, separated by commas.", TEXT, "COLS",
+        Flag("categories", "Columns that are categories: names or indices, separated by commas.", NAMES, "COLS",
              **_OF_TABLE),
-        Flag("numbers", "Columns that are numbers, or inputs although they look like an id.", TEXT, "COLS",
+        Flag("numbers", "Columns that are numbers, or inputs although they look like an id.", NAMES, "COLS",
              **_OF_TABLE),
-        Flag("dates", "Columns that are dates; COL=%d.%m.%Y gives their format.", TEXT, "COLS", **_OF_TABLE),
-        Flag("ordered", "Columns of ordered categories: size=small<medium<large.", TEXT, "COL=A<B", **_OF_TABLE),
-        Flag("drop", "Columns that are not inputs.", TEXT, "COLS", **_OF_TABLE),
+        Flag("dates", "Columns that are dates; COL=%d.%m.%Y gives their format.", FORMS, "COLS", **_OF_TABLE),
+        Flag("ordered", "Columns of ordered categories: size=small<medium<large.", FORMS, "COL=A<B", **_OF_TABLE),
+        Flag("drop", "Columns that are not inputs.", NAMES, "COLS", **_OF_TABLE),
         Flag("id", "Columns that are not inputs, written beside predictions; of --predict any columns, '*' for all.",
-             TEXT, "COLS", modes=TRAIN | {"predict"}, **_OF_TABLE),
+             NAMES, "COLS", modes=TRAIN | {"predict"}, **_OF_TABLE),
         Flag("weight", "Column with the weight of each row: 2 counts as the row twice.", TEXT, "COL", **_OF_TABLE),
         Flag("group", "Column of groups, which no split divides.", TEXT, "COL", **_OF_TABLE),
         Flag("time", "Column of times: the last rows are held out.", TEXT, "COL", **_OF_TABLE),
-        Flag("missing", "More words for missing values, beside an empty field, ?, NA, nan, null, None and #N/A.", TEXT,
+        Flag("missing", "More words for missing values, beside an empty field, ?, NA, nan, null, None and #N/A.", NAMES,
              "WORDS", **_OF_TABLE),
         Flag("strict", "Refuse odd words among numbers and dates, otherwise missing values; of models of plain numbers "
              "gaps too.", modes=USE | {"explain", "compare"}, **_OF_TABLE),
@@ -232,7 +237,7 @@ _GROUPS = {
     "Network": [
         Flag("layers",
              "Inputs (auto: those of the table), layers, outputs: 30,60,10,1 or auto,60:tanh,1 (auto,60,10,outputs).",
-             TEXT, "SPEC", modes=TRAIN | {"info"}),
+             LAYERS, "SPEC", modes=TRAIN | {"info"}),
         _name_of("activation", _OF_LAYERS,
                  f"{{}}; of each layer without one in --layers, except the last: {_TASK_OUTPUTS}",
                  modes=TRAIN | {"info"}, of="network", default="relu", reference="sigmoid"),
@@ -373,7 +378,8 @@ def meant(name: str, known: Iterable[str]) -> str | None:
 def checked_settings(function: str, given: dict, *of: str) -> dict:
     """Return keywords of a function by the names of the flags, without those that are None.
 
-    Raises UsageError for one that is no keyword of these, or is given by both its names.
+    Lists become their texts, and NumPy's numbers Python's own. Raises UsageError for one that is no keyword of these,
+    or is given by both its names.
     """
     names = {name: flag.name for name, flag in BY_NAME.items() if flag.of in of}
     found: dict = {}
@@ -383,6 +389,8 @@ def checked_settings(function: str, given: dict, *of: str) -> dict:
         if name not in names:
             close = meant(name, names)
             raise UsageError(f"{name}: no such setting of {function}" + (f"; did you mean {close}?" if close else ""))
+        flag = BY_NAME[name]
+        value = flag.value.text_of(value) if flag.value else plain(value)
         if value is not None and found.setdefault(names[name], value) is not value:
             raise UsageError(f"{names[name]} and {BY_NAME[name].alias} are two names of one setting; leave one out")
     return {name: value for name, value in found.items() if value is not None}

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 from ..layers import LARGEST
@@ -14,20 +14,89 @@ from ..utils import UsageError
 
 MOST_GPUS = 1024  # of a process
 NO_CLASS_WEIGHT, BALANCED = "none", "balanced"
+_WORDS = re.compile(r'(?:^|,) *(?:"((?:[^"]|"")*)")?([^,]*)')  # of a list with commas
+
+
+# ---------------------------------------------------------------- lists
+
+
+def split_names(text: str | int | None, names: Collection[str] = ()) -> list[str]:
+    """Return the words of a list with commas, in which a word with a comma is quoted as in CSV; an index is a word, and
+    so is all of the text if it is one of the names."""
+    if text in names:
+        return [text]
+    found = _WORDS.findall(str(text)) if text not in (None, "") else []
+    return [quoted.replace('""', '"') + plain.strip() for quoted, plain in found]
+
+
+def in_a_list(name: str) -> str:
+    """Return a name as a word of such a list."""
+    is_plain = '"' not in name and split_names(name) == [name]
+    return name if is_plain else '"' + name.replace('"', '""') + '"'
+
+
+def joined_names(given: Iterable) -> str:
+    """Return the text of names, or of what a mapping says of each: its form, its words in order, or nothing."""
+    if not isinstance(given, Mapping):
+        return ",".join(in_a_list(str(name)) for name in given)
+    words = []
+    for name, said in given.items():
+        if said is None:
+            words.append(str(name))
+        elif isinstance(said, str):
+            words.append(f"{name}={said}")
+        else:
+            words.append(f"{name}={'<'.join(map(str, said))}")
+    return joined_names(words)
+
+
+def joined_items(given: Iterable) -> str:
+    """Return the text of layers, or of numbers."""
+    return ",".join(map(str, given))
+
+
+def joined_numbers(given: Sequence) -> str:
+    """Return the text of GPUs; a single one is that one, not a number of them."""
+    return joined_items(given) + "," * (len(given) == 1)
+
+
+def plain(value):
+    """Return a setting from Python without NumPy's types: its numbers and truth values are Python's own, an array is a
+    list."""
+    is_of_numpy = hasattr(value, "dtype") and hasattr(value, "tolist")
+    return value.tolist() if is_of_numpy else value
+
+
+# ---------------------------------------------------------------- values
 
 
 @dataclass(frozen=True)
 class Value:
-    """A kind of value: how to read its text, which values are allowed, the words for them, and its type in Python."""
+    """A kind of value: how to read its text, which values are allowed, the words for them, and its type in Python.
+
+    joined: makes the text of a list from Python or a file; None: there is no such list. adds_up: a flag that is given
+    again adds to its list.
+    """
 
     read: Callable[[str], Any]  # raises ValueError
     expected: str
     type: str = "str"
     holds: Callable[[Any], bool] = lambda value: True
     names: tuple[str, ...] = ()  # all values, where they are names
+    joined: Callable[[Any], str] | None = None
+    adds_up: bool = False
+
+    def text_of(self, given: object) -> object:
+        """Return the text of a list; other values as they are, without NumPy's types."""
+        given = plain(given)
+        is_list = isinstance(given, (list, tuple, set, frozenset))
+        if isinstance(given, Mapping):
+            is_list = self.adds_up
+        return self.joined(given) if is_list and self.joined else given
 
     def __call__(self, flag: str, given: object):
         """Return the value that a text, or a value from Python, stands for. Raises UsageError, which names the flag."""
+        given = self.text_of(given)
         try:
             value = self.read(str(given))
             if self.holds(value):
@@ -172,12 +241,19 @@ POSITIVE = Value(_finite, "a finite number above 0", "float", lambda value: valu
 NOT_NEGATIVE = Value(_finite, "a finite number, 0 or above", "float", lambda value: value >= 0)
 SHARE = Value(_finite, "a number from 0 to below 1", "float", lambda value: 0 <= value < 1)
 VALIDATION = Value(_share_or_file, "a share above 0 and below 1, or a file", "float | str", bool)
-CLASS_WEIGHT = Value(_class_weight, "none, balanced, or a number of at least 0 for each class, 1,10")
+CLASS_WEIGHT = Value(
+    _class_weight, "none, balanced, or a number of at least 0 for each class, 1,10", "str | list[float]",
+    joined=joined_items,
+)  # fmt: skip
 NUMBER_EMBEDDING = Value(
     _number_embedding, f"linear, piecesN (N 2 to {MOST_PIECES}), wavesN or wavesN:DEVIATION (N 1 to {MOST_WAVES})"
 )
 THRESHOLD = Value(_threshold, f"a finite number, {threshold_rules()}", "float | str")
 GPUS = Value(
-    device_numbers, "how many GPUs (2), or their numbers (0,2, or 2, for one alone)", "str | int | tuple[int, ...]"
-)
+    device_numbers, "how many GPUs (2), or their numbers (0,2, or 2, for one alone)", "str | int | tuple[int, ...]",
+    joined=joined_numbers,
+)  # fmt: skip
 TEXT = Value(str, "a value that is not a flag", "str", lambda value: value != "" and not value.startswith("--"))
+NAMES = replace(TEXT, type="str | list[str]", joined=joined_names, adds_up=True)
+FORMS = replace(NAMES, type="str | list[str] | dict[str, Any]")
+LAYERS = replace(TEXT, type="str | list[int | str]", joined=joined_items)

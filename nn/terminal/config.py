@@ -7,6 +7,7 @@ from collections import Counter
 from types import SimpleNamespace
 
 from ..settings.flags import BY_NAME, DEFAULTS, GONE, MODES, meant, plain_name, settings_of_model
+from ..settings.values import joined_items
 from ..utils import DataError, InputNotFound, UsageError, is_file_name, os_reason
 
 MOST_BYTES = 1 << 20
@@ -163,9 +164,7 @@ def flag_value(path: str, flag, value):
     if value is True and flag.alone:
         return flag.alone
     if isinstance(value, list):  # "layers": [30, 60, 10, 1]
-        text = ",".join(map(str, value))
-        if flag.name == "gpus" and len(value) == 1:
-            text += ","  # the GPU of that number, not a number of GPUs
+        text = (flag.value.joined or joined_items)(value)
     elif isinstance(value, (str, int, float)) and not isinstance(value, bool):
         text = str(value)
     else:

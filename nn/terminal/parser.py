@@ -54,10 +54,16 @@ def nothing_given() -> dict:
 
 
 def _texts(read: list[Read]) -> dict[str, str | bool]:
-    """Return the texts of the flags of a line, the last of each. Raises UsageError."""
+    """Return the texts of the flags of a line: of lists all of each, of others the last. Raises UsageError."""
     if not all(_is_complete(*one) for one in read):
-        return _by_typer(read)
-    return {flag.name: text if flag.value else True for flag, text, _ in read}
+        texts = _by_typer(read)
+    else:
+        texts = {flag.name: text if flag.value else True for flag, text, _ in read}
+    lists = {flag: [] for flag, _, _ in read if flag is not None and flag.value and flag.value.adds_up}
+    for flag, text, _ in read:
+        if flag in lists:
+            lists[flag].append(text)
+    return texts | {flag.name: ",".join(own) for flag, own in lists.items() if len(own) > 1}
 
 
 def _is_complete(flag: Flag | None, text: str, tokens: list[str]) -> bool:
@@ -156,8 +162,12 @@ def _named(read: list[Read]) -> list[Read]:
     modes = [flag.name for flag, _, _ in read if flag is not None and flag.name in MODES]
     mode = words[0]
     if modes or mode not in MODES:
+        _check_commas(read)
         raise UsageError(f"unexpected argument {mode}{_place(modes, mode, read)}")
     own, places = MODES[mode], MODES[mode].words
+    named_too = {flag.name for flag, _, _ in read if flag is not None}
+    if len(words) > 1 + len(places) or (len(words) > 1 and not named_too.isdisjoint(places[: len(words) - 1])):
+        _check_commas(read)
     if len(words) > 1 + len(places):
         raise UsageError(f"unexpected argument {words[1 + len(places)]}{_too_many(mode, words, read)}")
     has_value = own.value is not None and len(words) > 1
@@ -175,6 +185,21 @@ def _named(read: list[Read]) -> list[Read]:
             flag, text = _KNOWN[f"--{name}"], values.pop(name)
             named.append((flag, text, [f"{flag.long}={text}" if flag.value else flag.long]))
     return named
+
+
+def _check_commas(read: list[Read]) -> None:
+    """Raise UsageError for words behind the value of a list: there are commas between its words."""
+    for at, (flag, text, _) in enumerate(read):
+        if flag is None or not flag.value or not flag.value.adds_up:
+            continue
+        words = []
+        for behind, word, _ in read[at + 1 :]:
+            if behind is not None:
+                break
+            words.append(word)
+        if words:
+            there = ",".join([text, *words])
+            raise UsageError(f"unexpected argument {words[0]}: {flag.long} has commas between its words: {there}")
 
 
 def _place(modes: list[str], word: str, read: list[Read]) -> str:

@@ -36,7 +36,7 @@ def train(
     monitor: str | None = ...,
     refit: bool | None = ...,
     clip: bool | None = ...,
-    class_weight: str | None = ...,
+    class_weight: str | list[float] | None = ...,
     learning_rate: float | None = ...,
     optimizer: str | None = ...,
     momentum: float | None = ...,

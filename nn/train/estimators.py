@@ -24,6 +24,7 @@ from ..layers import begins_auto, input_shape, parse
 from ..nn import Network
 from ..nn_aux import DTYPES
 from ..settings.flags import BY_NAME, DEFAULTS, settings_of, takes
+from ..settings.values import LAYERS, plain
 from ..utils import DataError, UsageError, available_memory, listed, needs_package
 from .call import train
 from .effort import REPLACING, Effort, why_not
@@ -126,7 +127,7 @@ class _NetworkEstimator(BaseEstimator):
 
     def _trained(self, ds: Dataset, seed: int, eval_set) -> tuple[Network, dict]:
         """Train one network, or several, as the parameters say."""
-        net = Network.for_data(ds, self.layers, seed=seed, **self._given("network", "engine"))
+        net = Network.for_data(ds, self._layers(), seed=seed, **self._given("network", "engine"))
         given = {"batch_number": DEFAULTS["batch_number"], **self._given("train", "several")}
         if eval_set is not None:
             given["validation"] = self._validation(eval_set)
@@ -140,7 +141,11 @@ class _NetworkEstimator(BaseEstimator):
         """Return the settings that are keywords of these (settings.flags.Flag.of) and not None."""
         names = {"batch_number": "batch_size"}
         values = {flag.name: getattr(self, names.get(flag.name, flag.name), None) for flag in settings_of(*of)}
-        return {name: value for name, value in values.items() if value is not None}
+        texts = {flag.name: flag.value.text_of if flag.value else plain for flag in settings_of(*of)}
+        return {name: texts[name](value) for name, value in values.items() if value is not None}
+
+    def _layers(self) -> str | None:
+        return LAYERS.text_of(self.layers)
 
     def _dtype(self) -> str:
         return DTYPES[BY_NAME["dtype"].check(self.dtype or "float32")]
@@ -148,8 +153,9 @@ class _NetworkEstimator(BaseEstimator):
     def _schema(self) -> Schema:
         """Return the choices for the columns, which are made before they are read."""
         inputs = None
-        if self.layers is not None and not begins_auto(self.layers):
-            inputs = input_shape(parse(self.layers))
+        layers = self._layers()
+        if layers is not None and not begins_auto(layers):
+            inputs = input_shape(parse(layers))
         choices = Choices(**self._given("load"))
         return Schema(self._task(), inputs, dtype=self._dtype(), choices=choices)
 
@@ -181,7 +187,7 @@ class _NetworkEstimator(BaseEstimator):
     def _checked(self, X, y="no_validation", reset: bool = True):
         """Return X as a frame or an array, and y, checked as scikit-learn does, which notes or compares the columns."""
         X = with_gaps(X)
-        is_frame = not isinstance(X, (np.ndarray, dict, list)) and not issparse(X) and open_frame(X) is not None
+        is_frame = not isinstance(X, (np.ndarray, dict, list, tuple)) and not issparse(X) and open_frame(X) is not None
         if is_frame:
             validate_data(self, X, skip_check_array=True, reset=reset)
         else:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 
 import numpy as np
 
 from ..core.metrics import decide
 from ..data.dataset import Dataset, name_of
+from ..data.frames import columns_of
 from ..data.loading import load_for
 from ..ds import load
 from ..files.checkpoint import Checkpoint
@@ -15,6 +17,7 @@ from ..files.export.formats import export
 from ..layers import IMAGE_KINDS, Layer, begins_auto, input_shape, parse
 from ..nn import Network
 from ..settings.flags import REFERENCE, check_reference_layers
+from ..settings.values import LAYERS
 from ..test import test
 from ..test.compare import compared
 from ..test.importance import Importance, importance
@@ -35,19 +38,21 @@ def fit(
     target: str | int | np.ndarray | Sequence | None = None,
     *,
     effort: str | None = None,
-    layers: str | None = None,
+    layers: str | Sequence[int | str] | None = None,
     callback: Callback | None = None,
     checkpoint: str | Checkpoint | None = None,
     **settings,
 ) -> Model:
     """Train on data as `nn --train` does: the same settings give the same model file, byte for byte.
 
-    data: a path, a data frame, an array, a dictionary of columns, or a Dataset. target: the name or place of a column,
-    or an array beside the data. settings: by the names of the flags. Without those that say which networks there are
-    (layers, networks, folds, vary, validation, ...) `effort` (standard) chooses them. Raises UsageError, DataError.
+    data: a path, a data frame, an array, a dictionary of columns, a list of rows, or a Dataset. target: the name or
+    place of a column, a list of them, or an array or list of values beside the data. settings: by the names of the
+    flags. Without those that say which networks there are (layers, networks, folds, vary, validation, ...) `effort`
+    (standard) chooses them. Raises UsageError, DataError.
     """
     of_load, of_network, of_engine, of_train, several, of_checkpoint = settings_by_kind("fit", settings, *OF_FIT)
     of_network, of_training = of_network | of_engine, of_train | several
+    layers = LAYERS.text_of(layers)
     asked = {**of_load, **of_network, **of_training, **({} if layers is None else {"layers": layers})}
     chooses = effort_for(effort, [name for name, value in asked.items() if value is not False])
     saving = checkpoint if isinstance(checkpoint, Checkpoint) else Checkpoint(checkpoint, **of_checkpoint)
@@ -85,7 +90,7 @@ def training_data(data, target, described, of_load: dict, of_network: dict) -> D
         **{name: of_network[name] for name in ("dtype",) if name in of_network},
     }
     if target is not None:
-        of_load["target" if isinstance(target, (str, int)) else "y"] = target
+        of_load["target" if _names_columns(data, target) else "y"] = target
     if of_network.get("reference"):
         of_load |= {"dtype": REFERENCE["dtype"], "plain": True}
     if described is None:
@@ -97,6 +102,18 @@ def training_data(data, target, described, of_load: dict, of_network: dict) -> D
         return load(data, inputs=input_shape(found), outputs=found[-1].outputs, **of_load)
     except LayersMismatch as error:
         raise UsageError(f"--layers {layers}: {error}") from error
+
+
+def _names_columns(data, target) -> bool:
+    """Return whether a target names columns of the data; else it holds a value for each row."""
+    if isinstance(target, (str, int, np.integer)):
+        return True
+    if not isinstance(target, (list, tuple)):
+        return False
+    if isinstance(data, (str, os.PathLike)):
+        return True
+    frame = columns_of(data)
+    return frame is not None and len(target) != frame.rows and {*target} <= {*(frame.names or ())}
 
 
 class Model:

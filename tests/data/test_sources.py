@@ -168,7 +168,7 @@ def test_a_stream_of_arrow_is_a_frame_and_what_is_none_is_none():
     found = read(pa.table({"a": [1, 2, 3], "t": ["x", None, "x"]}).to_reader()).columns
     assert fields(found[0]) == [1, 2, 3] and fields(found[1]) == ["x", None, "x"]
     arrays = np.zeros(3), np.zeros((2, 3, 4)), np.zeros(3, [("a", "f8")]), pd.Series([1]), pa.array([1])
-    for rows in (*arrays, [[1, 2]], [], "a"):
+    for rows in (*arrays, [[1, 2], [3]], [1, 2], [], "a"):
         assert open_frame(rows) is None, rows
 
 
