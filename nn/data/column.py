@@ -55,7 +55,8 @@ class Column:
     reads: number, text or date. values (rows,): numbers, float32 or float64, a gap nan; int32 indices into `words`, a
     gap -1; or float64 seconds since 1970-01-01, a gap nan. odd: the words among numbers or dates that are neither, nor
     words for a gap (infinite numbers are among them); their fields are gaps. low, high: of numbers, before any rounding
-    to float32. gaps: of a target, the rows of each word that is a gap, as far as they are known.
+    to float32. gaps: of a target, the rows of each word that is a gap, as far as they are known. given: the type in
+    which Python or a typed format has the fields, a name of LABEL_TYPES; None: texts, or several types.
     """
 
     reads: str
@@ -65,6 +66,7 @@ class Column:
     low: float = math.inf
     high: float = -math.inf
     gaps: dict[str, int] = field(default_factory=dict)
+    given: str | None = None
 
     def __len__(self) -> int:
         return len(self.values)
@@ -289,6 +291,25 @@ def decimal_text(text: str) -> str:
 
 
 # ---------------------------------------------------------------- targets
+
+
+def _truth_in(name: str) -> bool:
+    return {"True": True, "False": False}[name]
+
+
+TYPES_OF_NUMPY = {"i": "int", "u": "int", "f": "float", "b": "bool"}  # kind of a dtype -> name of LABEL_TYPES
+LABEL_TYPES: dict[str, Callable] = {"int": int, "float": float, "bool": _truth_in}  # of classes -> a name's value
+
+
+def labels_of(names: list[str], label_type: str | None) -> np.ndarray:
+    """Return the classes of these names in their type; as texts where there is none. ValueError: a name has no such
+    value."""
+    if label_type is None:
+        return np.array(names)
+    try:
+        return np.array([LABEL_TYPES[label_type](name) for name in names])
+    except KeyError:
+        raise ValueError(label_type) from None
 
 
 def is_target_gap(word: str, missing: frozenset[str]) -> bool:

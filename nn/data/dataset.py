@@ -214,6 +214,7 @@ class Targets:
     are_classes: bool = False  # names are classes by the file's format, however many
     are_indices: bool = False  # numbers are class indices by the file's format
     spelling: Column | None = None  # the texts of numbers some of which are codes, 01
+    label_type: str | None = None  # see Column.given
 
     @property
     def width(self) -> int:
@@ -278,6 +279,7 @@ class Dataset:
     kept_choices: dict[str, str] = field(default_factory=dict)  # see Choices.kept
     unlabelled: int = 0
     unlabelled_words: dict[str, int] = field(default_factory=dict)
+    label_type: str | None = None  # of the classes, see column.LABEL_TYPES; None: texts
     ids: dict[str, list[str]] = field(default_factory=dict)
     given: str | None = None
     memory: int | None = None

@@ -21,6 +21,7 @@ from . import records
 from .arrays import Arrays, images_of
 from .column import (
     CLASS_NAME,
+    TYPES_OF_NUMPY,
     Column,
     Table,
     Wanted,
@@ -60,7 +61,10 @@ def _loaded(path, schema: Schema, labelled: bool, y) -> Dataset:
             is_last = len(places) == 1 and not schema.of_model
             schema = replace(schema, target=None if is_last else ",".join(map(str, places)))
     elif isinstance(path, np.ndarray) and path.ndim in (3, 4) and (y is not None or not labelled):
-        return _of_arrays(images_of(path, y, schema.number_type or schema.dtype), None, schema)
+        found = images_of(path, y, schema.number_type or schema.dtype)
+        if found.targets is not None:
+            found.targets.label_type = TYPES_OF_NUMPY.get(np.asarray(y).dtype.kind)
+        return _of_arrays(found, None, schema)
     elif y is not None:
         raise UsageError("y: goes with a data frame or an array of features; leave it out")
     elif isinstance(path, np.ndarray):

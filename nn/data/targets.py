@@ -18,6 +18,7 @@ from .column import (
     is_coarse,
     is_code,
     is_not_finite,
+    labels_of,
     number_in,
     number_text,
     settled,
@@ -47,6 +48,8 @@ def targets_of(source: TableSource, table: Table, places: list[int], schema: Sch
     place, column = places[0], columns[0]
     where = source.path if len(places) > 1 else f"{source.path}, {source.column(place)}"
     told = {"place": where, "row": table.row, "columns": names}
+    if len(places) == 1:
+        told["label_type"] = column.given
     if len(places) > 1 or column.reads == "number":
         for one in places:
             check_numbers(source, table, one)
@@ -121,6 +124,8 @@ def dataset_of(x: np.ndarray, found: Targets | None, schema: Schema, **facts) ->
     if schema.classes is None and not schema.plain:
         y, classes = _positive_last(y, classes, task, schema.choices.positive, found.place)
     ds = Dataset(x, y, task, classes, target=schema.target, **facts)
+    if classes is not None and schema.classes is None:
+        ds.label_type = _type_of(classes, found.label_type)
     is_chosen = schema.task == "auto" and schema.classes is None and found.width == 1 and found.names is None
     distinct = found.different[0] if is_chosen and not found.are_many else ()
     hardly_repeat = len(distinct) > FEW_CLASSES and 2 * len(distinct) > len(found.values)
@@ -130,6 +135,15 @@ def dataset_of(x: np.ndarray, found: Targets | None, schema: Schema, **facts) ->
         place = found.columns[0] if found.columns else "the target"
         ds.remarks.append(f"{place}: {len(distinct)} whole numbers, taken as {what}; --task {cure}")
     return ds
+
+
+def _type_of(classes: list[str], label_type: str | None) -> str | None:
+    """Return the type of classes that were given in it; None where one of them has no such value."""
+    try:
+        labels_of(classes, label_type)
+    except ValueError:
+        return None
+    return label_type
 
 
 def resolve(targets: Targets, schema: Schema) -> tuple[np.ndarray, str, list[str] | None]:

@@ -59,25 +59,33 @@ def texts(codes: np.ndarray, words: list[str]) -> Column:
 def truths(values: np.ndarray, is_null: np.ndarray | None = None) -> Column:
     """Return fields of yes/no values (rows,) bool."""
     codes = values.astype(np.int8)
-    return texts(codes if is_null is None else np.where(is_null, np.int8(-1), codes), ["False", "True"])
+    column = texts(codes if is_null is None else np.where(is_null, np.int8(-1), codes), ["False", "True"])
+    column.given = "bool"
+    return column
 
 
 def recoded(codes: np.ndarray, values: list) -> Column:
     """Return fields that are indices into Python's own values, -1 for a null."""
-    of_values = as_text(objects(values))
-    return texts(np.append(of_values.values, -1)[codes], of_values.words)
+    found = objects(values)
+    of_values = as_text(found)
+    column = texts(np.append(of_values.values, -1)[codes], of_values.words)
+    column.given = found.given
+    return column
 
 
 @np.errstate(over="ignore")  # what float64 does not hold is infinite, and refused
 def numbers(values: np.ndarray, is_null: np.ndarray | None = None) -> Column:
     """Return fields of numbers (rows,) of any type; is_null (rows,): which of them are none; None: all are numbers."""
+    given = "int" if values.dtype.kind in "iu" else "float"
     values = values.astype(np.float64) if values.dtype.itemsize > 8 else values
     if is_null is None:
-        return Column("number", values)
+        return Column("number", values, given=given)
     if values.dtype.kind in "iu" and np.abs(values[~is_null] // 2).max(initial=0) >= 1 << 52:
         column = as_text(Column("number", values))  # float64 has no room for them beside nan
-        return texts(np.where(is_null, np.int32(-1), column.values), column.words)
-    return Column("number", np.where(is_null, np.nan, values))
+        known = texts(np.where(is_null, np.int32(-1), column.values), column.words)
+        known.given = given
+        return known
+    return Column("number", np.where(is_null, np.nan, values), given=given)
 
 
 def times(values: np.ndarray) -> Column:
@@ -129,7 +137,10 @@ def objects(values: list) -> Column:
         codes = [-1 if v is None else place.setdefault((type(v), v), len(place)) for v in values]
     except TypeError:  # no key of a dictionary: it may change
         raise Unreadable("Python objects") from None
-    return texts(np.array(codes, np.int32), [unicode_text(_object_text(value)) for _, value in place])
+    column = texts(np.array(codes, np.int32), [unicode_text(_object_text(value)) for _, value in place])
+    if types and types <= {bool, np.bool_}:
+        column.given = "bool"
+    return column
 
 
 def _object_text(value) -> str:
@@ -294,9 +305,12 @@ class _Fields:
         if self._is_pure and self._kind != "number":  # target_column decides
             self._words = self._missing & {""}
         self.reads, self._values, self._places = None, None, {}  # of each word the place, in the order of the rows
+        self._given: set[str | None] = set()  # types of the blocks
 
     def add(self, block: Column, at: int) -> None:
         """Add the next block, whose first row is at this place in the table."""
+        if block.reads != "text" or (block.values >= 0).any():
+            self._given.add(block.given)
         if block.reads == "text" and "" in self._missing and not (block.values >= 0).any():
             if self.reads is None:
                 return
@@ -368,6 +382,7 @@ class _Fields:
         elif self._values is not None:
             column = self._of_texts()
         if column is not None:
+            column.given = next(iter(self._given)) if len(self._given) == 1 else None
             make_gaps(column, self._missing)
             if column.reads == "text" or kind or column.odd or column.low <= column.high:
                 return column

@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable
 
 import numpy as np
 
-from ..data.column import CODE_PAGES
+from ..data.column import CODE_PAGES, LABEL_TYPES, labels_of
 from ..data.encoding import Encoding, are_places
 from ..data.pictures import are_pictures
 from ..layers import Layer, parameter_shapes
@@ -232,6 +232,7 @@ _MAY_BE_MISSING = {
     ),
     "temperature": (_MEMBER["weight"], "a number above 0"),
     "medians": (_ARE_NUMBERS, "a list of numbers"),
+    "label_type": (lambda value: _is_text(value) and value in LABEL_TYPES, " or ".join(LABEL_TYPES)),
     "gap_words": (_ARE_TEXTS, "a list of words"),
     "number_type": (lambda value: _is_text(value) and value in _NUMBER_TYPES, " or ".join(_NUMBER_TYPES)),
     "code_page": (lambda value: _is_text(value) and value in CODE_PAGES, " or ".join(CODE_PAGES)),
@@ -274,6 +275,11 @@ def _check_agreement(path, metadata: dict) -> None:
     inputs, outputs = layers[0].features or layers[0].inputs, layers[-1].outputs
     features = layers[0].in_shape[0]  # of a table; channels of an image
     classes = 2 if metadata["task"] == "binary" else outputs
+    try:
+        labels_of(metadata["classes"] or [], metadata.get("label_type"))
+    except ValueError:
+        told = f"`label_type` is {metadata['label_type']}, which a class is not"
+        raise DataError(f"{path}: damaged model file: {told}; {RETRAIN}") from None
     counts = {
         "columns": (metadata["columns"], (inputs,)),
         "medians": (metadata.get("medians"), (inputs,)),

@@ -93,6 +93,7 @@ class Network:
         self.columns: list[str] | None = None
         self.targets: list[str] | None = None
         self.classes: list[str] | None = None
+        self.label_type: str | None = None  # of the classes in Python, see data.column.LABEL_TYPES
         self.threshold = 0.5
         self.temperature = 1.0  # of class probabilities: their logits are divided by it
         self.gap_words = sorted(FORMER_GAPS)

@@ -16,7 +16,7 @@ import numpy as np
 
 from ..core.metrics import decide
 from ..data import loading
-from ..data.column import number_text
+from ..data.column import TYPES_OF_NUMPY, number_text
 from ..data.dataset import Choices, Dataset, Schema, TableRows, with_gaps
 from ..data.encoding import CALL_ROWS
 from ..data.frames import open_frame
@@ -108,6 +108,7 @@ class _NetworkEstimator(BaseEstimator):
             else:
                 net, figures = self._trained(ds, seed, eval_set)
             net.describe(classes=self._class_names(), targets=names if net.columns else None)
+            net.describe(label_type=self._label_type())
         self.network_, self.figures_, self.loss_curve_ = net, figures, net.history["loss"]
         return self
 
@@ -306,6 +307,9 @@ class NetworkClassifier(ClassifierMixin, _NetworkEstimator):
         are_numbers = self.classes_.dtype.kind in "iuf"
         return [number_text(value) if are_numbers else str(value) for value in self.classes_.tolist()]
 
+    def _label_type(self) -> str | None:
+        return TYPES_OF_NUMPY.get(self.classes_.dtype.kind)
+
     def _given(self, *of: str) -> dict:
         given = super()._given(*of)
         weights = given.get("class_weight")
@@ -345,6 +349,9 @@ class NetworkRegressor(RegressorMixin, _NetworkEstimator):
         return y
 
     def _class_names(self) -> None:
+        return None
+
+    def _label_type(self) -> None:
         return None
 
     def __sklearn_tags__(self):

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from ..core.metrics import decide
+from ..data.column import labels_of
 from ..data.dataset import Dataset, name_of
 from ..data.frames import columns_of
 from ..data.loading import load_for
@@ -150,12 +151,15 @@ class Model:
         return self.network.columns
 
     def predict(self, rows) -> np.ndarray:
-        """Return the class of each row (rows,), or the values (rows,), of several targets (rows, targets)."""
+        """Return the class of each row (rows,), in the type in which training was given it, or the values (rows,), of
+        several targets (rows, targets)."""
         net, outputs = self.network, self.network.predict(rows)
         if net.task == "regression":
             return outputs[:, 0] if outputs.shape[1] == 1 else outputs
         picked = decide(outputs, net.threshold)
-        return np.array(net.classes or range(max(2, net.outputs)))[picked]
+        if net.classes is None:
+            return np.arange(max(2, net.outputs))[picked]
+        return labels_of(net.classes, net.label_type)[picked]
 
     def predict_proba(self, rows) -> np.ndarray:
         """Return the probability of each class (rows, classes). Raises UsageError for a regression."""

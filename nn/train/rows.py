@@ -206,6 +206,7 @@ def facts_of(net, ds: Dataset, rows, o: Options, any_holdout: bool) -> dict:
         "columns": ds.columns,
         "targets": ds.targets,
         "classes": ds.classes,
+        "label_type": ds.label_type,
         "threshold": DEFAULTS["threshold"] if isinstance(o.threshold, str) else o.threshold,
         "temperature": 1.0,
         "gap_words": sorted(GAPS),

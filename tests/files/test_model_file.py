@@ -195,6 +195,7 @@ HOSTILE = [  # a fact of a table's model, and what cannot stand there
     (("config", "candidates"), [{"layers": "3,1", "loss": HUGE[0], "operations": 1.0, "weight": 1}]),
     (("scaling", "shift"), [HUGE[0]]),
     *((path, HUGE[0]) for path in (("threshold",), ("temperature",), ("history", "loss", 0))),
+    *((("label_type",), value) for value in (5, "str", ["int"], "bool")),  # its classes are numbers
     *((("medians",), value) for value in (5, ["0.5"], [HUGE[0]], [], [0.5, True, None], [0.5] * 99)),
 ]
 
