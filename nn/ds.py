@@ -33,7 +33,7 @@ def load(
     dtype: str = "float32",
     plain: bool = False,
     labelled: bool = True,
-    memory: int | None = None,
+    memory: int | str | None = None,
     y=None,
     **choices,
 ) -> Dataset:
@@ -50,7 +50,8 @@ def load(
     numbers in 0..255). classes, columns, targets: a model's class names, feature columns and
     target columns; labels are mapped to the classes, and columns found by name if the file has a header.
     plain: all features are numbers without gaps, and inputs. labelled: False takes a file without targets too (y is
-    None then). memory: bytes within which the program is to stay, here and in a training; None: the free memory. Rows
+    None then). memory: bytes within which the program is to stay, here and in a training, as a number or a text
+    (2G); None: the free memory. Rows
     that have no room there are in mapped files, and give the same numbers.
     choices: categories, numbers, dates, ordered, drop, id, missing, strict, separator, header, weight, group, time,
     positive: what a person says of a table's columns and layout, see Choices. Other columns are taken for what their

@@ -15,7 +15,7 @@ from pathlib import Path
 
 import numpy as np
 
-from ..settings.values import split_names
+from ..settings.values import BYTES, split_names
 from ..utils import DataError, InputNotFound, LayersMismatch, UsageError, log, names_apart
 from . import records
 from .arrays import Arrays, images_of
@@ -45,8 +45,9 @@ from .targets import dataset_of, now_among, targets_of
 from .written import canonical_word
 
 
-def load(path, schema: Schema, *, labelled: bool = True, memory: int | None = None, y=None) -> Dataset:
+def load(path, schema: Schema, *, labelled: bool = True, memory: int | str | None = None, y=None) -> Dataset:
     """Read a data set; ds.load explains the arguments and the errors. path: may be a data frame too."""
+    memory = None if memory is None else BYTES("--memory", memory)
     with records.within(records.share_of(memory)):
         ds = _loaded(path, schema, labelled, y)
     ds.memory = memory
@@ -310,6 +311,7 @@ def load_for(
     Gaps in columns of which training had plain numbers become their medians, with a remark; strict refuses them, and
     words among numbers. Raises UsageError where `memory` is too little for the network.
     """
+    memory = None if memory is None else BYTES("--memory", memory)
     records.check_memory(memory, records.program_bytes(net, records.PREDICTED_ROWS), "this network")
     schema = net.schema if target is None else replace(net.schema, target=target)
     given = {name: value for name, value in (("separator", separator), ("header", header)) if value}

@@ -49,9 +49,9 @@ def deviation(net, x) -> np.ndarray:
     x = rows_of(net, x)
     out, step = np.zeros((len(x), net.outputs), net.dtype), max(1, PREDICT_BLOCK // len(net.members))
     for at in range(0, len(x) if net.is_combined else 0, step):
-        each = np.stack(list(member_outputs(net, x[at : at + step]))).astype(np.float64)
-        mean = np.average(each, axis=0, weights=net.member_weights)
-        variance = np.average((each - mean) ** 2, axis=0, weights=net.member_weights)
+        outputs = [output.astype(np.float64) for output in member_outputs(net, x[at : at + step])]
+        mean = mean_of(outputs, net.member_weights)
+        variance = mean_of([(output - mean) ** 2 for output in outputs], net.member_weights)
         out[at : at + step] = np.sqrt(variance)
     _check_finite(net, x, out)
     return out
@@ -209,7 +209,8 @@ def _outputs(net, x: np.ndarray | TableRows) -> np.ndarray:
 
 
 def mean_of(each: Iterable[np.ndarray], weights: Sequence[float]) -> np.ndarray:
-    """Return the weighted mean of several networks' outputs, float64."""
+    """Return the weighted mean of several networks' outputs, float64: added one after another, so that a row has the
+    same bits alone and among others."""
     mean, whole = np.zeros(()), sum(weights)
     for weight, out in zip(weights, each, strict=True):
         mean = mean + weight / whole * out

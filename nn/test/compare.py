@@ -31,13 +31,13 @@ def compared(nets, datasets, names, scores=(None, None), crossed=(None, None), *
         raise UsageError(f"{names[0]} and {names[1]} predict different things; compare models of the same targets")
     each = [judged(net, ds, own) for net, ds, own in zip(nets, datasets, scores, strict=True)]
     (truth, _, weights), (other_truth, *_) = each
-    if len(truth) != len(other_truth) or not np.array_equal(truth, other_truth):
+    if not _are_the_same(truth, other_truth):
         raise DataError("the models have different rows or targets; give both the same rows with --dataset")
     weights = checked_weights(weights, len(truth))
     series = [ds.persistence() if first.task == "regression" else None for ds in datasets]
     sides = [
-        _side(net, truth, scores, persistence, of_rows)
-        for net, (truth, scores, _), persistence, of_rows in zip(nets, each, series, crossed, strict=True)
+        _side(net, own_truth, scores, persistence, of_rows)
+        for net, (own_truth, scores, _), persistence, of_rows in zip(nets, each, series, crossed, strict=True)
     ]
     values = [side.values(weights) for side in sides]
     pairs = resampled(sides, weights, seed, sampling_of(datasets[0])) if len(truth) >= LEAST_ROWS else []
@@ -65,6 +65,16 @@ def _side(net, truth, scores, persistence, crossed) -> Judged:
     if net.task != "binary" or crossed is None:
         return Judged(net.task, truth, scores, net.threshold, persistence)
     return Judged(net.task, truth, scores, crossed.threshold_of_row, ranking=crossed.scores)
+
+
+def _are_the_same(truth: np.ndarray, other: np.ndarray) -> bool:
+    """Return whether two models have read the same targets, each in its own type of numbers."""
+    if truth.shape != other.shape:
+        return False
+    if truth.dtype.kind != "f":
+        return np.array_equal(truth, other)
+    with np.errstate(over="ignore"):
+        return np.array_equal(truth.astype(np.float32), other.astype(np.float32))
 
 
 def _difference(values: list[dict], name: str) -> float | None:

@@ -139,7 +139,8 @@ class _File:
         constants.line(f"enum {{ PIXELS = {pixels} }};  /* that share a scale */")
         constants.line(f"enum {{ PIXEL_RANGE = {pixel_divisor(net)} }};  /* by which pixels are divided */")
         constants.line(f"enum {{ NETWORKS = {len(net.members)} }};")
-        constants.line(f"static const double TEMPERATURE = {float(net.temperature)!r};  /* of the mean */")
+        temperature = float(net.temperature) if net.is_combined else 1.0  # a single network has its own
+        constants.line(f"static const double TEMPERATURE = {temperature!r};  /* of the mean */")
         constants.array("medians", np.array(net.medians or [0.0]), "double", remark="of training, that stand for NaN")
         missing = net.schema.missing if self.has["WORDS"] else {""}
         constants.words("gaps", [form for word in sorted(missing) for form in c_inputs.in_bytes(word, net.code_page)])

@@ -496,10 +496,7 @@ static int predict(values row, nn_real *out)
     const int bad = first_bad(row);
     if (bad)
         return bad;
-    if (NETWORKS > 1)
-        predict_by_all(row, out);
-    else
-        predict_by(&networks[0], row, out);
+    predict_by_all(row, out);
     for (int k = 0; k < NN_OUTPUTS; k++)
         if (!(fabs(out[k]) <= MOST))
             return -1;

@@ -65,7 +65,7 @@ def onnx_model(net):
     graph = Graph(net.dtype)
     inputs = _Inputs(graph, net)
     outs = [_predictions(graph, member, inputs) for member in net.members]
-    out = outs[0] if len(outs) == 1 else _mean(graph, outs, net)
+    out = _mean(graph, outs, net) if net.is_combined else outs[0]  # --vary may keep one of several
     if net.task == "regression":
         graph.output(inputs.free(VALUES), out, graph.dtype, (net.outputs,))
     else:
