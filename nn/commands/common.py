@@ -9,7 +9,7 @@ from ..files.suffixes import CSV, MODEL, TEXT_MODEL, check_named_format
 from ..nn_aux import OF_FOLD
 from ..settings.flags import REFERENCE, given_values, keywords, read_by
 from ..terminal import console
-from ..utils import UsageError, check_writable, cut_name
+from ..utils import UsageError, check_writable, cut_name, log
 
 
 def load_network(flags):
@@ -25,25 +25,35 @@ def load_network(flags):
     return Network.of_file(flags.model, **given)
 
 
+OUT_OF_FOLD = "rows, out of fold"
 LAYOUT = ("target", "separator", "header", "strict")  # flags that say how the file at hand is read
 
 
 def unseen_rows(flags, net, model: str, labelled: bool = True):
-    """Return (rows to judge a model by, what train.folds.out_of_fold found of them or None, the word for them): those
-    of --dataset, else those that its training did not see."""
+    """Return (rows to judge a model by, what train.folds.out_of_fold found of them or None, the word for them, how many
+    of them the model was trained on): those of --dataset, else those that its training did not see."""
     from ..data.loading import held_out, load_for, training_dataset
+    from ..nn.trained_rows import Trained, trained_on
+    from ..train.folds import PREDICTED_APART, check_crossed, out_of_fold, unseen_of
 
     if flags.dataset:
         given = given_values(flags, LAYOUT)
-        return load_for(net, flags.dataset, **given, labelled=labelled, memory=flags.memory), None, "rows"
+        ds = load_for(net, flags.dataset, **given, labelled=labelled, memory=flags.memory)
+        found = unseen_of(net, ds)
+        if found is None:
+            return ds, None, "rows", trained_on(net, ds)
+        log.warning(PREDICTED_APART, model, f"{len(found[0]):,}")
+        return ds, found, OUT_OF_FOLD, Trained.none_of(len(found[0]))
     if "folds" in net.config and not net.holdout:
-        from ..train.folds import check_crossed, out_of_fold
-
         check_crossed(net, model)
         ds = training_dataset(net, model, force=flags.force, memory=flags.memory)
-        return ds, out_of_fold(net, ds), "rows, out of fold"
+        found = out_of_fold(net, ds)
+        return ds, found, OUT_OF_FOLD, Trained.none_of(len(found[0]))
     ds = held_out(net, model, whole=flags.reference, force=flags.force, memory=flags.memory)
-    return ds, None, "held-out rows" if net.holdout else "rows"
+    if net.holdout:
+        return ds, None, "held-out rows", Trained.none_of(ds.rows)
+    count = None if net.config.get("reference") else ds.rows
+    return ds, None, "rows", Trained(ds.rows, count)
 
 
 def say_run(flags, net, about: str) -> None:

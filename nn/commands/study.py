@@ -70,5 +70,5 @@ def _page_of_model(flags):
     net = load_network(flags)
     if not flags.dataset and not (net.dataset and (net.holdout or "folds" in net.config)):
         return model_page.of_model(net, flags.plot)
-    ds, found, about = unseen_rows(flags, net, flags.plot)
-    return model_page.of_model(net, flags.plot, ds, about, found=found)
+    ds, found, about, trained = unseen_rows(flags, net, flags.plot)
+    return model_page.of_model(net, flags.plot, ds, about, found=found, trained=trained)

@@ -21,9 +21,9 @@ def test_command(flags) -> None:
     net = load_network(flags)
 
     from ..data.records import check_answers
-    from ..test import test
+    from ..test import tested, warn_of_trained
 
-    ds, found, about = unseen_rows(flags, net, flags.model)
+    ds, found, about, trained = unseen_rows(flags, net, flags.model)
     if found is None:
         check_answers(net, ds)
     if flags.scaling:
@@ -31,19 +31,20 @@ def test_command(flags) -> None:
     say_run(flags, net, console.about(ds, about))
     asked = {"threshold": flags.threshold, "intervals": flags.intervals}
     if found is None:
-        result = test(net, ds, **asked)
+        result = tested(net, ds, **asked)
     else:
         from ..train.folds import figures_out_of_fold
 
         result = figures_out_of_fold(net, ds, found, **asked, each=flags.verbose)
     if flags.verbose and len(net.members) > 1 and found is None:
         result["members"] = [
-            {"seed": member.seed, "weight": weight, **test(member, ds, threshold=flags.threshold)}
+            {"seed": member.seed, "weight": weight, **tested(member, ds, threshold=flags.threshold)}
             for member, weight in zip(net.members, net.member_weights, strict=True)
         ]
-    write_page(flags, net, ds, about, found=found, threshold=flags.threshold)
+    warn_of_trained(trained, flags.model)
+    write_page(flags, net, ds, about, found=found, threshold=flags.threshold, trained=trained)
     if flags.json:
-        print_json(result)
+        print_json({**result, "trained_rows": trained.count})
     else:
         tables.test_report(result, net.classes, net.targets, flags.verbose)
 
@@ -85,16 +86,20 @@ def predict_command(flags) -> None:
 def compare_command(flags) -> None:
     """Print the metrics of two models side by side, the interval of their difference, and which is better."""
     from ..nn import Network
-    from ..test.compare import compared
+    from ..test.compare import RESERVED, Side, compared_sides
 
     paths = split_names(flags.compare)
     if len(paths) != 2 or paths[0] == paths[1]:
         raise UsageError(f"--compare {flags.compare}: expected two model files, A,B")
     nets = [Network.of_file(path, **keywords(flags, "engine")) for path in paths]
-    parts = [_rows_of(flags, net, path) for net, path in zip(nets, paths, strict=True)]
-    datasets, scores, crossed, abouts = zip(*parts, strict=True)
-    say_run(flags, nets[0], console.about(datasets[0], abouts[0]))
-    result = compared(nets, datasets, paths, scores, crossed, seed=flags.seed or 0)
+    sides, abouts = [], []
+    for net, path in zip(nets, paths, strict=True):
+        ds, found, about, trained = unseen_rows(flags, net, path)
+        sides.append(Side(net, ds, None, trained) if found is None else Side.of(net, ds, found))
+        abouts.append(about)
+    say_run(flags, nets[0], console.about(sides[0].ds, abouts[0]))
+    names = [f"./{path}" if path in RESERVED else path for path in paths]  # a key of the result is another thing
+    result = compared_sides(sides, names, seed=flags.seed or 0)
     if flags.report:
         from ..pages import model_page, page
 
@@ -105,14 +110,6 @@ def compare_command(flags) -> None:
         tables.comparison_report(result)
 
 
-def _rows_of(flags, net, path: str):
-    """Return (rows, their scores and what the model keeps of them where they are out of fold, the word for them)."""
-    ds, found, about = unseen_rows(flags, net, path)
-    if found is None:
-        return ds, None, None, about
-    return ds.of_rows(found[0]), found[2], net.crossed, about
-
-
 def explain_command(flags) -> None:
     """Print the importance of the raw columns of --model; write the contributions to each prediction to --output."""
     from .table_file import check_table
@@ -120,13 +117,14 @@ def explain_command(flags) -> None:
     check_table(flags.output)
     net = load_network(flags)
 
+    from ..test import warn_of_trained
     from ..test.importance import UndefinedMetric, curves, importance
     from ..test.shapley import background_rows
-    from ..train.folds import unseen_parts
+    from ..train.folds import judging_parts
 
     background = background_rows(net, flags.background, flags.seed or 0, flags.model) if flags.output else None
-    ds, found, about = unseen_rows(flags, net, flags.model, labelled=not flags.output)
-    parts = None if found is None else unseen_parts(net, ds)
+    ds, found, about, trained = unseen_rows(flags, net, flags.model, labelled=not flags.output)
+    parts = judging_parts(net, ds, found)
     say_run(flags, net, console.about(ds, about))
     result: dict = {}
     important = None
@@ -135,12 +133,13 @@ def explain_command(flags) -> None:
         try:
             known = importance(net, ds, **asked, parts=parts)
             important = known, curves(net, ds.x, known.names)
-            result = {"importance": vars(known), "curves": important[1]}
+            result = {"importance": vars(known), "curves": important[1], "trained_rows": trained.count}
+            warn_of_trained(trained, flags.model)
         except UndefinedMetric as error:
             if not flags.output:
                 raise
             log.warning("no importance of columns: %s", error)  # contributions need no metric
-    write_page(flags, net, ds, about, found=found, important=important)
+    write_page(flags, net, ds, about, found=found, important=important, trained=trained)
     if flags.output:
         result |= {"contributions": flags.output, "error": _write_contributions(flags, net, ds.x, background)}
     if flags.json:

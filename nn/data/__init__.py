@@ -20,7 +20,7 @@
     encoding.py      columns -> inputs of a network: an encoder for each kind of column
     scaling.py       inputs that are plain numbers, scaled; medians.py: what a gap among them becomes
     records.py       arrays of rows in memory or, where it has no room for them, in mapped files; the --memory budget
-    splits.py        which rows are trained on
+    splits.py        which rows are trained on; row_hashes.py: hashes by which a model knows them later
     twins.py         rows of equal inputs and target, which lie in one fold
 
 To add a kind of column or a file format: docs/developing.md, «To add».

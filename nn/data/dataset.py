@@ -7,6 +7,7 @@ import hashlib
 import math
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from copy import copy
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import chain
@@ -253,7 +254,7 @@ class Dataset:
     left_out: columns that are no inputs, with the reason. remarks: what a person should know of how they were read.
     unlabelled: rows that were left out because their target is a gap; unlabelled_words: how many have each word for
     one, "" for an empty field. ids: the text of each row of the --id columns, by their names. is_part: these are some
-    rows of those that sha256 stands for.
+    rows of those that sha256 stands for: the rows part_rows of whole, which has no inputs.
     memory: bytes within which the program is to stay; what has no room is in mapped files (data/records.py).
     pixel_range: of files of pictures, the number that stands for white.
     """
@@ -285,6 +286,8 @@ class Dataset:
     memory: int | None = None
     is_part: bool = False
     pixel_range: int | None = None
+    whole: Dataset | None = None
+    part_rows: np.ndarray | None = None
 
     def __post_init__(self):
         """Make arrays of what a person gives. Raises DataError for texts, and what `check` raises."""
@@ -359,7 +362,22 @@ class Dataset:
             x = self.x if inputs or self.now is not None else np.zeros((self.rows, 0), np.float32)
             x = x[rows] if isinstance(x, TableRows) else some_rows(x, rows)
         taken = {name: None if values is None else values[rows] for name, values in each.items()}
+        taken |= {"whole": self._without_inputs(), "part_rows": self._numbers_of(rows)}
         return replace(self, x=x, ids=ids, is_part=True, **taken)
+
+    def _without_inputs(self) -> Dataset:
+        """Return what these rows are a part of, without the inputs and texts that take memory."""
+        if self.whole is not None:
+            return self.whole
+        whole = copy(self)  # which checks nothing again
+        whole.x, whole.ids = np.zeros((self.rows, 0), np.float32), {}
+        return whole
+
+    def _numbers_of(self, rows) -> np.ndarray:
+        """Return the indices of some rows, a slice or indices, among those of the whole."""
+        if self.part_rows is not None:
+            return self.part_rows[rows]
+        return np.arange(*rows.indices(self.rows)) if isinstance(rows, slice) else np.arange(self.rows)[rows]
 
     def persistence(self) -> np.ndarray | None:
         """Return the forecast that nothing changes, (rows, outputs) in the targets' units; None if no series."""

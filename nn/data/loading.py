@@ -39,7 +39,7 @@ from .frames import open_frame
 from .kinds import NUMBER, Kind, decide, kind_of
 from .lookup import column_mismatch, columns_asked_for, find_places
 from .pictures import BYTE, tell_range
-from .source import TableSource, absolute, are_there, is_uri, lies_elsewhere
+from .source import TableSource, absolute, are_there, is_uri, lies_elsewhere, short_name
 from .splits import split_rows
 from .targets import dataset_of, now_among, targets_of
 from .written import canonical_word
@@ -339,7 +339,7 @@ def held_out(
 ) -> Dataset:
     """Read the rows that `net`, read from the file `model`, was not trained on.
 
-    Where the data was too small to hold any out these are all rows, with a warning. `whole` takes all rows of
+    Where the data was too small to hold any out these are all rows. `whole` takes all rows of
     a model that was to hold nothing out, as the original program tested. `force` takes data that has changed
     since. Raises UsageError if nothing was held out or the model does not say what it was trained on,
     InputNotFound if the data is gone, DataError if it has changed.
@@ -353,13 +353,14 @@ def held_out(
     rows = split_rows(ds, net.holdout, 0.0, split_seed_of(net)).holdout
     if len(rows):
         return ds.of_rows(rows)
-    if holdout:
-        log.warning("%s held out no rows: testing on all %d rows, which it was trained on", model, ds.rows)
     return ds
 
 
 def training_dataset(net, model: str | os.PathLike, *, force: bool = False, memory: int | None = None) -> Dataset:
     """Read all rows of the data set that `net`, read from the file `model`, was trained on; as held_out."""
+    if (net.dataset or {}).get("part"):
+        path = short_name(net.dataset["path"])
+        raise UsageError(f"{model} was trained on some rows of {path}, and does not know which; give --dataset")
     ds = load_for(net, training_file(net, model), memory=memory)
     if ds.sha256 != net.dataset["sha256"]:
         changed = f"{name_of(ds)} has changed since {model} was trained on it"

@@ -341,16 +341,22 @@ def _check_agreement(path: str, before: RunFacts, run: RunFacts) -> None:
 def data_digest(ds, *more: np.ndarray) -> str:
     """Return the SHA-256 of what determines the data: the file it came from, else the arrays; and what rows have.
 
-    more: further arrays that determine them.
+    more: further arrays that determine them. Some rows of a file, and other targets than it has, are other data.
     """
-    of_rows = [ds.weights, ds.groups, ds.times, *more]
-    if ds.sha256 is not None and all(array is None for array in of_rows):
-        return ds.sha256
     digest = hashlib.sha256(b"" if ds.sha256 is None else ds.sha256.encode())
-    x = ds.x if ds.sha256 is None else np.zeros(0)
-    inputs = (x,) if isinstance(x, np.ndarray) else x.values
-    for array in (*((*inputs, ds.y) if ds.sha256 is None else ()), *of_rows):
+    is_whole_file = ds.sha256 is not None and not ds.is_part
+    inputs = [] if is_whole_file else _arrays_of(ds.x, digest)
+    for array in (*inputs, ds.y, ds.weights, ds.groups, ds.times, *more):
         if array is not None:
             digest.update(f"{array.dtype.str} {array.shape};".encode())
             digest.update(memoryview(np.ascontiguousarray(array)).cast("B"))
     return digest.hexdigest()
+
+
+def _arrays_of(x, digest) -> list[np.ndarray]:
+    """Return the arrays of inputs; the words of a table's columns go into the digest."""
+    if isinstance(x, np.ndarray):
+        return [x]
+    for column in x.columns:
+        digest.update(json.dumps([column.reads, column.words]).encode())
+    return [column.values for column in x.columns]

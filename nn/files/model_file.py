@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterable
 
 import numpy as np
 
+from ..data import row_hashes
 from ..data.column import CODE_PAGES, LABEL_TYPES, labels_of
 from ..data.encoding import Encoding, are_places
 from ..data.pictures import are_pictures
@@ -192,7 +193,7 @@ _CONFIG = {  # settings that later uses of a model read; the others are only sho
     "folds": lambda value: _is_whole(value) and value > 0,
     "monitor": _optional(_is_text),
 }
-_DATASET = dict.fromkeys(("path", "sha256"), _optional(_is_text))
+_DATASET = {**dict.fromkeys(("path", "sha256"), _optional(_is_text)), "part": lambda value: value is True}
 _HISTORY = {"loss": _ARE_NUMBERS, "val_loss": _optional(_ARE_NUMBERS), "val_metric": _optional(_ARE_METRICS)}
 
 # key: (check, the words for an expected value); a key may not be missing, null stands for what a network does not have
@@ -211,14 +212,14 @@ _METADATA = {
     "seed": (_CONFIG["split_seed"], "a whole number from 0 to 2^32-1"),
     "holdout": (_CONFIG["holdout"], "a number from 0 to below 1"),
     "dataset": (
-        _optional(lambda value: _has(value, _DATASET) and is_file_name(value["path"] or "")),
+        _optional(lambda value: _has(value, _DATASET, ["part"]) and is_file_name(value["path"] or "")),
         "path and sha256",
     ),
     "history": (lambda value: _has(value, _HISTORY, ["val_metric"]), "lists of numbers"),
     "config": (lambda value: _has(value, _CONFIG, _CONFIG), "an object with the settings of a training"),
 }
 _MEMBER = {"weight": lambda value: _is_number(value) and value > 0}
-_NOT_SHARED = ("members", "temperature", "crossed")  # what the members' metadata do not take from that of all
+_NOT_SHARED = ("members", "temperature", "crossed", "row_hashes")  # what the members' metadata do not take from that of all
 _CROSSED = {
     "temperatures": _all(_MEMBER["weight"]),
     "thresholds": _ARE_NUMBERS,
@@ -241,6 +242,7 @@ _MAY_BE_MISSING = {
         lambda value: _has(value, _CROSSED, ["figures"]) and len(value["thresholds"]) == len(value["temperatures"]) > 0,
         "a temperature above 0 and a threshold for each fold",
     ),
+    "row_hashes": (row_hashes.is_fact, "data, rows, wide and hashes"),
 }
 _OF_DATA = ("columns", "targets", "classes", "encoding", "gap_words")  # facts with texts of a table
 

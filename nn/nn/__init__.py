@@ -4,6 +4,7 @@
     parameters.py  the parameters as one vector: initial values, views by layer and by name
     prediction.py  raw rows -> rows as the engine takes them -> outputs in the targets' units, averaged over members
     crossed.py     Crossed: the fold of each row of a cross-validation and its scores, which a model keeps
+    trained_rows.py  which of some rows a network was trained on
     model.py       network -> model file -> network; FACTS: what a model knows beside parameters and settings
 
 network.py imports the others of this folder, none of them imports it.

@@ -102,6 +102,8 @@ class Network:
         self.crossed: Crossed | None = None  # the fold and the scores of each row of a cross-validation
         self.holdout = 0.0
         self.dataset: dict | None = None  # path, sha256
+        self.row_hashes: dict | None = None  # of the rows that it was trained on; see row_hashes.py
+        self.background = None  # rows of the training for explanations, which no file keeps
         self.medians: list[float] | None = None  # of plain numbers; None: a gap is refused, or the encoding's
         self.history: dict = {"loss": [], "val_loss": None}
         self.config: dict = {}

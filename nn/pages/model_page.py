@@ -22,7 +22,7 @@ from ..terminal.figures import count_text, ends_text, number_text, rate_text, se
 from ..test import figures_of, judged, without_remarks
 from ..test.importance import curves, importance
 from ..test.values import gives_logits, names_of
-from ..train.folds import by_fold, unseen_parts
+from ..train.folds import by_fold, judging_parts
 from ..utils import DataError, listed
 from .chart import Axis, Line, Plot
 from .page import Block, Page, Table, image_of
@@ -39,15 +39,21 @@ LEAST_GROUP, GROUPS, SURE = 20, 8, 3.0  # rows of a group, groups shown, standar
 ENDS = (0.0, 1.0)
 
 
-def of_model(net, model: str, ds=None, about: str = "rows", *, found=None, threshold=None, important=None) -> Page:
+def of_model(
+    net, model: str, ds=None, about: str = "rows", *, found=None, threshold=None, important=None, trained=None
+) -> Page:
     """Return the page of a model, tested on the rows of ds if there are any.
 
     about: what the rows are. found: (rows, folds, scores) as out_of_fold returns them, where folds predict them.
-    threshold: None, the network's. important: (Importance, curves) of the columns, where they are known.
+    threshold: None, the network's. important: (Importance, curves) of the columns, where they are known. trained: how
+    many of the rows the model was trained on (Trained).
     """
     page = Page(f"Model {basename(model)}", [_about(net)])
     if ds is not None and ds.y is not None:
         _test(page, net, ds, about, found, threshold, important)
+        if trained is not None and trained.is_told:
+            told = "these figures say how well it knows them, not how good it is on new rows"
+            page.answer.append(f"{trained.told(basename(model))}: {told}.")
     page.sections["Columns"] = _columns(net, None if ds is None else ds.x)
     page.sections["Training"] = [*_losses_by_epoch(net), *_training(net)]
     page.sections["To make it again"] = _again(net, model)
@@ -326,7 +332,7 @@ def _groups_of(net, x) -> Iterator[tuple[str, str, np.ndarray]]:
 
 def _important(net, ds, found):
     """Return (Importance, curves) on rows that the networks do not know."""
-    parts = [(np.arange(ds.rows), None)] if found is None else unseen_parts(net, ds)
+    parts = judging_parts(net, ds, found)
     every = -(-sum(len(rows) for rows, _ in parts) // MOST_EXPLAINED)
     known = importance(net, ds, parts=[(rows[::every], members) for rows, members in parts])
     return known, curves(net, ds.x, known.names)
@@ -446,6 +452,8 @@ def _again(net, model: str) -> list[Block]:
     data = net.dataset or {}
     if not data.get("path"):
         return ["The model does not say which file it was trained on."]
+    if data.get("part"):
+        return [f"The model was trained on some rows of {short_name(data['path'])}, and does not say which."]
     digest = [f"SHA-256 of the data: {data['sha256']}"] if data.get("sha256") else []
     return [command_of(net, model, short_name(data["path"])), *digest]
 

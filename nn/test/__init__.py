@@ -19,10 +19,12 @@ from .reports import (
     remarks,
     scores_of,
     test,
+    tested,
+    warn_of_trained,
     without_remarks,
 )
 
 __all__ = [
     "binary_report", "check_threshold", "figures_of", "judged", "multiclass_report", "regression_report", "remarks",
-    "scores_of", "test", "without_remarks",
+    "scores_of", "test", "tested", "warn_of_trained", "without_remarks",
 ]  # fmt: skip

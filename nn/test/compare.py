@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from typing import NamedTuple
+
 import numpy as np
 
 from ..core.bootstrap import interval, resampled
 from ..core.metrics import Judged, checked_weights
+from ..data.dataset import Dataset, name_of
+from ..nn.trained_rows import Trained, trained_on
 from ..nn_aux import METRICS
 from ..utils import DataError, UsageError
 from .reports import judged, sampling_of
@@ -13,6 +18,84 @@ from .reports import judged, sampling_of
 DECIDES = {"binary": "log_loss", "multiclass": "log_loss", "regression": "rmse"}  # the metric of the verdict, by task
 DISAGREE = 5  # rows told, on which the models differ most
 LEAST_ROWS = 10  # of an interval
+RESERVED = ("difference", "interval", "row", "true")  # keys beside those that models have by their names
+
+
+class OfFolds(NamedTuple):
+    """What a model keeps of rows that folds judge: a threshold of each, and scores before any temperature."""
+
+    threshold_of_row: np.ndarray
+    scores: np.ndarray
+
+
+class Side(NamedTuple):
+    """A model, rows as it reads them, what it predicts of them where that is known, how many of them it knows, and what
+    it keeps of them where folds judge them."""
+
+    net: object
+    ds: Dataset
+    scores: np.ndarray | None
+    trained: Trained
+    crossed: OfFolds | None = None
+
+    @classmethod
+    def of(cls, net, ds: Dataset, found=None) -> Side:
+        """Return the side of a model. found: what out_of_fold returns where folds know the rows apart."""
+        if found is None:
+            return cls(net, ds, None, trained_on(net, ds))
+        kept = OfFolds(net.crossed.threshold_of_row, net.crossed.scores)
+        return cls(net, ds.of_rows(found[0]), found[2], Trained.none_of(len(found[0])), kept)
+
+    @property
+    def rows(self) -> np.ndarray:
+        """Return the indices of the rows in their data."""
+        return np.arange(self.ds.rows) if self.ds.part_rows is None else self.ds.part_rows
+
+    @property
+    def rows_of_data(self) -> int:
+        return self.ds.rows if self.ds.whole is None else self.ds.whole.rows
+
+    def only(self, rows: np.ndarray) -> Side:
+        """Return the side of some of the rows, ascending indices in their data."""
+        places = np.searchsorted(self.rows, rows)
+        ds = self.ds.of_rows(places)
+        if self.scores is not None:
+            kept = OfFolds(*(values[places] for values in self.crossed))
+            return Side(self.net, ds, self.scores[places], Trained.none_of(len(rows)), kept)
+        return Side(self.net, ds, None, trained_on(self.net, ds))
+
+
+def compared_sides(sides: Sequence[Side], names, *, seed: int = 0) -> dict:
+    """Return what `compared` does of the rows that both sides have, without a verdict where one of the models was
+    trained on them, and trained_rows. Raises DataError where both have rows of one file, and share none."""
+    first, second = _on_shared_rows(*sides, names)
+    both = first, second
+    nets, datasets = [side.net for side in both], [side.ds for side in both]
+    scores, crossed = [side.scores for side in both], [side.crossed for side in both]
+    result = compared(nets, datasets, names, scores, crossed, seed=seed)
+    each = list(zip((first.trained, second.trained), names, strict=True))
+    counts = [trained.count for trained, _ in each if trained.count is not None]
+    result["trained_rows"] = max(counts, default=None)
+    knowing = [trained.told(name) for trained, name in each if trained.is_told]
+    if knowing:
+        cure = "give rows that neither knows with --dataset"
+        result |= {"better": None, "verdict": f"no verdict: {' and '.join(knowing)}; {cure}"}
+    return result
+
+
+def _on_shared_rows(first: Side, second: Side, names) -> tuple[Side, Side]:
+    """Return the sides of the rows that both have of one file; others as they are."""
+    one, other = first.ds, second.ds
+    has_one_path = one.path is not None and one.path == other.path
+    is_one_file = has_one_path or (one.sha256 is not None and one.sha256 == other.sha256)
+    is_alike = is_one_file and first.rows_of_data == second.rows_of_data
+    if not is_alike or np.array_equal(first.rows, second.rows):
+        return first, second
+    shared = np.intersect1d(first.rows, second.rows)
+    if not len(shared):
+        held = f"{names[0]} and {names[1]} held out different rows of {name_of(one)}"
+        raise DataError(f"{held}, and there is none that neither knows; give other rows with --dataset")
+    return first.only(shared), second.only(shared)
 
 
 def compared(nets, datasets, names, scores=(None, None), crossed=(None, None), *, seed: int = 0) -> dict:

@@ -13,9 +13,10 @@ from ..core.metrics import Judged, check_metric, formula_name, metric
 from ..data.dataset import Dataset, TableRows, as_read_by
 from ..data.loading import without_gaps
 from ..matrix import matmul
+from ..nn.trained_rows import trained_on
 from ..nn_aux import METRICS
 from ..utils import DataError, UsageError, listed
-from .reports import judged
+from .reports import judged, warn_of_trained
 from .values import Value, names_of, scores_of
 
 REPEATS = 5
@@ -64,10 +65,13 @@ def importance(
 ) -> Importance:
     """Return the importance of raw columns, and of groups `a+b,c+d` of them, on rows that the model did not see.
 
-    parts: (rows, members with their weights) by whom rows are predicted; None: all rows by all members. Raises
+    parts: (rows, members with their weights) by whom rows are predicted; None: all rows by all members, with a warning
+    where the model was trained on them. Raises
     DataError where the metric means nothing for these rows, and UsageError for an unknown metric or column.
     """
     ds = as_read_by(net, ds)
+    if parts is None:
+        warn_of_trained(trained_on(net, ds))
     name, names = metric_name or USUAL[net.task], names_of(net)
     check_metric(name, net.task)
     ds = without_gaps(net, ds)

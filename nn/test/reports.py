@@ -30,6 +30,7 @@ from ..data.dataset import as_read_by, name_of
 from ..data.frames import open_frame
 from ..data.loading import load_for
 from ..data.pictures import check_range
+from ..nn.trained_rows import Trained, trained_on
 from ..nn_aux import ACTIVATIONS
 from ..settings.flags import DEFAULTS
 from ..settings.values import check_is_number
@@ -67,11 +68,28 @@ def test(net, ds, *, threshold: float | None = None, intervals: bool = False) ->
     threshold: score from which a row counts as class 1; None takes the network's own.
     intervals: adds the key `intervals`, {figure: [low, high] or None}, 95 % by bootstrap (core/bootstrap.py).
     Numbers are Python's own; None stands for a figure that is undefined, never NaN or infinity.
+    trained_rows: how many of the rows the network was trained on, as far as it knows, None where it cannot tell; a
+    warning says so where they are some.
     Raises DataError if the data do not fit the network or a row has values for which its output is not finite, and
     UsageError for a threshold or task that cannot be.
     """
     if isinstance(ds, (str, os.PathLike)) or open_frame(ds) is not None:
         ds = load_for(net, ds)
+    report = tested(net, ds, threshold=threshold, intervals=intervals)
+    trained = trained_on(net, ds)
+    warn_of_trained(trained)
+    return {**report, "trained_rows": trained.count}
+
+
+def warn_of_trained(trained: Trained, model: str = "the model") -> None:
+    """Say in a line that figures are of rows that a model was trained on, where they are."""
+    if trained.is_told:
+        told = "its figures on them say how well it knows them, not how good it is on new rows"
+        log.warning("%s: %s", trained.told(model), told)
+
+
+def tested(net, ds, *, threshold: float | None = None, intervals: bool = False) -> dict:
+    """Return the figures of `test` on rows, whether the network was trained on them or not."""
     if not len(ds.x):
         raise DataError(f"{name_of(ds)}: found no rows to test, expected at least one")
     return figures_of(net, ds, scores_of(net, ds), threshold=threshold, intervals=intervals)

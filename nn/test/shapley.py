@@ -62,13 +62,16 @@ class Explanation:
 def background_rows(net, source=None, seed: int = 0, model="the model"):
     """Return at most 100 rows, drawn by the seed, of a file, of other data, or (None) of the training file.
 
-    They are people's data, so that no model file holds them. model: what messages call the model, beside which the
-    training file may be. Raises UsageError where there is none.
+    They are people's data, so that no model file holds them; a network that was trained in this process has some of its
+    training, for data that no file holds. model: what messages call the model, beside which the training file may be.
+    Raises UsageError where there is none.
     """
     if source is None:
         try:
             source = training_file(net, model)
         except (InputNotFound, UsageError) as error:
+            if net.background is not None:
+                return net.background
             reason = str(error).partition(";")[0]
             raise UsageError(f"no background rows: {reason}; give some with --background") from None
     x = source if hasattr(source, "dtype") else load_for(net, source, labelled=False).x

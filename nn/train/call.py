@@ -11,12 +11,15 @@ import numpy as np
 from ..data import records
 from ..data.dataset import as_read_by
 from ..data.records import ROW_BYTES, beside_checkpoint, check_left, make_room, training_bytes
+from ..data.row_hashes import fact_of
 from ..data.splits import split_rows
 from ..ds import Dataset
 from ..files.checkpoint import Checkpoint
 from ..nn import Network
+from ..nn.trained_rows import encoders_of
 from ..nn_aux import OF_FOLD
 from ..settings.flags import BY_NAME, checked_settings, takes
+from ..test.shapley import background_rows
 from ..utils import SideFileError, StopRequest, UsageError
 from ..watch.callbacks import Callback, Callbacks
 from .decision import check_decision, decide_by_members
@@ -24,7 +27,7 @@ from .ensemble import Ensemble, check_several
 from .learned import tell
 from .member import Member, NotFinite
 from .options import Options, is_decided_later, options_of, settings_by_kind
-from .rows import GIVEN_ROWS, ReadValidation, check_fit, fit_encoding, split_seed
+from .rows import GIVEN_ROWS, ReadValidation, check_fit, fit_encoding, origin_of, split_seed
 from .run import Run
 from .search import SHARE
 
@@ -100,8 +103,28 @@ def train(
                 ensemble = Ensemble(net, ds, options, of_net, several)
                 with records.within(make_room(net, ds, ensemble.training_bytes())):
                     result = ensemble.train(apart, **beside)
+    remember(net, ds, options, rows)
     tell(result)
     return _written(result, callbacks, saving)
+
+
+def remember(
+    net: Network, ds: Dataset, options: Options, rows: np.ndarray | None = None, like: Network | None = None
+) -> None:
+    """Let a network know later which rows it was trained on, all that were not held out or `rows`, and keep some of
+    them for explanations. like: a network that was trained on the same rows, perhaps this one itself."""
+    if net.reference:
+        return
+    if like not in (None, net):
+        net.describe(row_hashes=like.row_hashes)
+        net.background = like.background
+        return
+    trained = split_rows(ds, options.holdout, 0.0, split_seed(options, net.seed)).training if rows is None else rows
+    net.describe(row_hashes=fact_of(ds, np.sort(trained), encoders_of(net)))
+    if rows is not None:
+        net.describe(dataset=origin_of(ds, is_part=len(rows) < ds.rows))
+    if not ds.are_images:
+        net.background = background_rows(net, ds.x)
 
 
 def _rows_and_name(validation) -> tuple[Dataset | ReadValidation | None, float | str | None]:
@@ -192,6 +215,11 @@ def train_many(
         run.resume({"networks": len(members), "settings": [member.net.config for member in members]})
         with contextlib.suppress(NotFinite):  # of all networks
             run.run()
+    first_with: dict[tuple, Network] = {}  # the first network that was trained on the same rows
+    for one in members:
+        if not one.failed:
+            split = one.options.holdout, split_seed(one.options, one.net.seed)
+            remember(one.net, ds, one.options, like=first_with.setdefault(split, one.net))
     pairs = [(one.net, {"failed": str(one.failed)} if one.failed else _figures(one)) for one in members]
     return _written(pairs, callbacks, saving)
 

@@ -20,13 +20,14 @@ from ..nn import Network
 from ..settings.flags import REFERENCE, check_reference_layers
 from ..settings.values import LAYERS
 from ..test import test
-from ..test.compare import compared
+from ..test.compare import Side, compared_sides
 from ..test.importance import Importance, importance
 from ..test.shapley import Explanation, explain
 from ..utils import LayersMismatch, UsageError, listed, log
 from ..watch.callbacks import Callback
 from .call import train
 from .effort import Effort, effort_for, why_not
+from .folds import PREDICTED_APART, figures_out_of_fold, unseen_of, unseen_parts
 from .options import settings_by_kind
 
 OF_FIT = "load", "network", "engine", "train", "several", "checkpoint"  # whose settings fit takes
@@ -169,13 +170,20 @@ class Model:
         return np.hstack([1 - outputs, outputs]) if outputs.shape[1] == 1 else outputs
 
     def test(self, data, **settings) -> dict:
-        """Return the metrics on data, a path, a frame or a Dataset, by the keys of `nn --test --json`."""
+        """Return the metrics on data, a path, a frame or a Dataset, by the keys of `nn --test --json`. Rows of the
+        training are predicted out of fold, where folds were trained."""
         ds = data if isinstance(data, Dataset) else load_for(self.network, data)
-        return test(self.network, ds, **settings)
+        found = unseen_of(self.network, ds)
+        if found is None:
+            return test(self.network, ds, **settings)
+        log.warning(PREDICTED_APART, "the model", f"{len(found[0]):,}")
+        return figures_out_of_fold(self.network, ds, found, **settings)
 
     def importance(self, data, **settings) -> Importance:
         """Return how much a metric loses without each column; see nn.importance."""
-        return importance(self.network, data if isinstance(data, Dataset) else load_for(self.network, data), **settings)
+        ds = data if isinstance(data, Dataset) else load_for(self.network, data)
+        parts = None if unseen_of(self.network, ds) is None else unseen_parts(self.network, ds)
+        return importance(self.network, ds, parts=parts, **settings)
 
     def explain(self, rows, background=None, **settings) -> Explanation:
         """Return what each column added to the prediction of each row; see nn.explain."""
@@ -205,4 +213,5 @@ def compare(a, b, data, *, seed: int = 0) -> dict:
     nets = [model.network if isinstance(model, Model) else model for model in (a, b)]
     nets = [net if isinstance(net, Network) else Network.of_file(net) for net in nets]
     datasets = [data if isinstance(data, Dataset) else load_for(net, data) for net in nets]
-    return compared(nets, datasets, ("a", "b"), seed=seed)
+    sides = [Side.of(net, ds, unseen_of(net, ds)) for net, ds in zip(nets, datasets, strict=True)]
+    return compared_sides(sides, ("a", "b"), seed=seed)

@@ -12,10 +12,12 @@ from ..ds import Dataset
 from ..nn import Network
 from ..nn.crossed import Crossed
 from ..nn.prediction import in_units
+from ..nn.trained_rows import is_training_data
 from ..test import figures_of, remarks
 from ..utils import DataError, told_once
 from .decision import judged
 
+PREDICTED_APART = "%s was trained on these %s rows: each is predicted by those of its networks that do not know it"
 NO_FIGURES = ("rows", "threshold", "weighted")  # keys of test that are facts
 
 
@@ -87,6 +89,15 @@ def predicted_out_of_fold(
     return Crossed.of(ds.rows, tested[order], of_row[order], np.concatenate(outputs)[order], len(folds))
 
 
+def unseen_of(net: Network, ds: Dataset):
+    """Return what out_of_fold returns where these are the rows that the folds of a network divided, known by their
+    digest; None for others, and where no fold knows rows apart."""
+    has_scores = net.crossed is not None and net.crossed.scores is not None
+    if not has_scores or net.holdout or ds.is_part or not is_training_data(net, ds):
+        return None
+    return out_of_fold(net, ds)
+
+
 def unseen_parts(net: Network, ds: Dataset) -> list[tuple[np.ndarray, list]]:
     """Return for each fold that `folds` trained net on its rows of ds, and [(member, weight)] that do not know them."""
     crossed, each = crossed_of(net, ds), [*zip(net.members, net.member_weights, strict=True)]
@@ -99,6 +110,12 @@ def by_fold(net: Network, threshold: float | None = None) -> dict:
     choose, unless one is given, and the scores before any temperature, by which rows of all folds can be ordered."""
     cuts = net.crossed.threshold_of_row if threshold is None else None
     return {"cuts": cuts, "ranking": net.crossed.scores}
+
+
+def judging_parts(net: Network, ds: Dataset, found=None) -> list[tuple[np.ndarray, list | None]]:
+    """Return (rows, members with their weights) by whom rows of ds are judged: all by all members (None), or where
+    folds know them apart what unseen_parts returns. found: what out_of_fold returns then."""
+    return [(np.arange(ds.rows), None)] if found is None else unseen_parts(net, ds)
 
 
 def figures_out_of_fold(
@@ -118,7 +135,7 @@ def figures_out_of_fold(
     if each:
         with told_once(remarks):
             result["members"] = figures_by_fold(net, ds, rows, of_fold, scores, threshold)
-    return {**result, "out_of_fold": True} if with_key else result
+    return {**result, "out_of_fold": True, "trained_rows": 0} if with_key else result
 
 
 def figures_by_fold(net: Network, ds: Dataset, rows, of_fold, scores, threshold: float | None = None) -> list[dict]:

@@ -213,7 +213,7 @@ def facts_of(net, ds: Dataset, rows, o: Options, any_holdout: bool) -> dict:
         "code_page": WINDOWS,
         "number_type": None if ds.are_images else _number_type(ds.x),
         "holdout": o.holdout if any_holdout else 0.0,
-        "dataset": {"path": ds.path, "sha256": ds.sha256} if ds.path else None,
+        "dataset": origin_of(ds),
         "scaling": scaling,
         "target_scaling": of_targets,
         "medians": None if net.reference or ds.are_images else medians_of(ds.x, rows),
@@ -227,6 +227,17 @@ def _number_type(x: np.ndarray | TableRows) -> str | None:
     columns = TableRows.of(x).columns
     types = {column.values.dtype.name for column in columns if column.reads == "number"}
     return "float32" if types <= {"float32"} else "float64"
+
+
+def origin_of(ds: Dataset, is_part: bool = False) -> dict | None:
+    """Return what a model keeps of the files that it was trained on; None where there are none. is_part: on some of
+    their rows."""
+    if not ds.path:
+        return None
+    origin = {"path": ds.path, "sha256": ds.sha256}
+    if is_part or ds.is_part:
+        origin["part"] = True
+    return origin
 
 
 def config_of(net, ds: Dataset, o: Options) -> dict:

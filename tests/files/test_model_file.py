@@ -196,6 +196,12 @@ HOSTILE = [  # a fact of a table's model, and what cannot stand there
     (("scaling", "shift"), [HUGE[0]]),
     *((path, HUGE[0]) for path in (("threshold",), ("temperature",), ("history", "loss", 0))),
     *((("label_type",), value) for value in (5, "str", ["int"], "bool")),  # its classes are numbers
+    *((("row_hashes", "hashes"), value) for value in (5, "", "AAAA", "no base64", "\u00e9" * 8, "A" * 10927)),
+    (("row_hashes", "hashes"), "/////////wAAAAAAAAAA"),  # not ascending
+    *((("row_hashes", "rows"), value) for value in (0, -1, "7", True, 2**63, 3)),
+    *((("row_hashes", name), value) for name, value in (("wide", [-1]), ("wide", 3), ("data", 5), ("data", "\ud800"))),
+    *((("row_hashes",), value) for value in (5, [], {}, {"hashes": "AAAAAAAAAAA="})),
+    *((("dataset", "part"), value) for value in (False, 1, "yes")),
     *((("medians",), value) for value in (5, ["0.5"], [HUGE[0]], [], [0.5, True, None], [0.5] * 99)),
 ]
 

@@ -15,6 +15,7 @@ from nn.core.metrics import metric
 from nn.core.thresholds import best_temperature, best_threshold, tempered
 from nn.data.splits import fold_rows
 from nn.nn import Network
+from nn.test import tested as figures_of_rows
 from nn.train.folds import figures_out_of_fold, out_of_fold, summary
 from nn.utils import UsageError
 
@@ -28,7 +29,7 @@ def by_hand(make, ds, count=FOLDS, holdout=0.2, **flags):
     for number, fold in enumerate(fold_rows(ds, rows, count, SEED)):
         net = make(seed=SEED + number)
         nn.train(net, ds, rows=fold.training, split_seed=SEED, **flags)
-        found.append((net, nn.test(net, ds.of_rows(fold.tested)), fold.tested))
+        found.append((net, figures_of_rows(net, ds.of_rows(fold.tested)), fold.tested))
     return zip(*found, strict=True)
 
 
@@ -295,7 +296,7 @@ def test_folds_are_written_and_tested_out_of_fold_where_no_rows_were_held_out(wr
     told = succeed(*test, "-v", "--json", "--intervals").json
     assert told == figures_out_of_fold(Network.of_file("f.bin"), ds, intervals=True, each=True)
     assert told["rows"] == ds.rows and len(told["members"]) == FOLDS and "out of fold" in succeed(*test).out
-    assert "out_of_fold" not in succeed(*test, "--dataset", path, "-q", "--json").json
+    assert succeed(*test, "-v", "--json", "--intervals", "--dataset", path).json == told, "known by its digest"
     assert succeed(*test, "--json", "--intervals", "--verbose", "--memory", "2G").json == told
     path.write_text(path.read_text() + path.read_text().splitlines()[-1] + "\n")
     assert run(*test).code == 65

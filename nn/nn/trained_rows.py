@@ -1,0 +1,97 @@
+"""Which of some rows a model was trained on, as far as it knows: the rows of its training data, which it knows by their
+digest, exactly; those of other data by the hashes of its training rows."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from ..data.dataset import Dataset
+from ..data.loading import split_seed_of
+from ..data.row_hashes import KEPT, hashes_of, kept_hashes
+from ..data.splits import split_rows
+
+LEAST_SAMPLE = 5  # rows that could be among the kept hashes, from which a share is told of all
+TOLD = 0.1  # share of the rows from which an estimate is told
+ROLES = ("groups", "times")  # of rows, which decide the split
+
+
+class Trained(NamedTuple):
+    """How many of some rows a model was trained on; count: None where it cannot tell."""
+
+    rows: int
+    count: int | None
+    is_exact: bool = True
+
+    @classmethod
+    def none_of(cls, rows: int) -> Trained:
+        """Return what is said of rows that were held out, or are judged by networks that do not know them."""
+        return cls(rows, 0)
+
+    @property
+    def is_told(self) -> bool:
+        """Return whether figures on these rows are to be told with a warning."""
+        if self.count is None:
+            return False
+        return self.count > 0 if self.is_exact else self.count >= TOLD * self.rows
+
+    def told(self, model: str) -> str:
+        """Return the beginning of that warning."""
+        about = "" if self.is_exact else "about "
+        return f"{model} was trained on {about}{self.count:,} of these {self.rows:,} rows"
+
+
+def trained_on(net, ds: Dataset) -> Trained:
+    """Return how many rows of a data set a network was trained on."""
+    is_network = hasattr(net, "row_hashes")  # or only looks like one
+    if not is_network or net.config.get("reference"):  # the original program tests on the rows that it trains on
+        return Trained(len(ds.x), None, False)
+    known = known_rows(net, ds)
+    if known is not None:
+        return Trained(ds.rows, int(known.sum()))
+    return Trained(ds.rows, _estimate(net, ds.x), False)
+
+
+def known_rows(net, ds: Dataset) -> np.ndarray | None:
+    """Return which rows of its training data, or of a part of them, a network was trained on, bool (rows,); None for
+    other data."""
+    if not is_training_data(net, ds):
+        return None
+    whole = ds if ds.whole is None else ds.whole
+    is_trained = np.zeros(whole.rows, bool)
+    is_trained[split_rows(whole, net.holdout, 0.0, split_seed_of(net)).training] = True
+    return is_trained if ds.whole is None else is_trained[ds.part_rows]
+
+
+def is_training_data(net, ds: Dataset) -> bool:
+    """Return whether these are the rows that a network was trained on and held out, or some of them."""
+    facts = net.dataset or {}
+    digest = facts.get("sha256") or (net.row_hashes or {}).get("data")
+    if digest is None or facts.get("part") or ds.y is None or (ds.is_part and ds.whole is None):
+        return False
+    asked = net.config.get("target")
+    same_target = ds.targets == net.targets if net.targets else ds.target in (asked, str(asked))
+    roles = net.config.get("table", {})
+    same_roles = all(getattr(ds, role) is not None for role in ROLES if role.removesuffix("s") in roles)
+    return same_target and same_roles and ds.sha256 == digest
+
+
+def _estimate(net, x) -> int | None:
+    """Return about how many rows a network was trained on by the hashes that it keeps; None where they are too few to
+    tell, or there are none."""
+    if net.row_hashes is None:
+        return None
+    kept = kept_hashes(net.row_hashes)
+    hashes = hashes_of(x, encoders_of(net), net.row_hashes)
+    is_whole = len(kept) < KEPT  # all hashes of the training rows are there
+    sample = hashes if is_whole else hashes[hashes <= kept[-1]]
+    there = int(np.isin(sample, kept).sum())
+    if is_whole or len(sample) >= LEAST_SAMPLE:
+        return round(len(hashes) * there / max(1, len(sample)))
+    return there or None
+
+
+def encoders_of(net) -> list:
+    """Return the encoders of a network's columns, none for plain numbers."""
+    return [] if net.encoding is None else net.encoding.encoders
