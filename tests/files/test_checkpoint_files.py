@@ -122,7 +122,7 @@ def test_a_full_disk_ends_no_training_and_the_old_checkpoint_stays(folder):
     """The model is smaller than the state, which has no room."""
     (folder / "c.ck").write_bytes(b"as it was")
     given = ["--train", "--dataset", "two.csv", "--layers", "2,400,1", "--epochs", 3]
-    process = start(*given, "--model", "m.bin", "--checkpoint", "c.ck", **most_bytes(12000))
+    process = start(*given, "--model", "m.bin", "--checkpoint", "c.ck", **most_bytes(16000))
     code, err = wait_for(process)
     assert code == 73
     *_, warning, last = (line for line in err.splitlines() if line.startswith("nn: "))
