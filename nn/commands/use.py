@@ -10,8 +10,8 @@ from ..nn_aux import TASKS
 from ..settings.flags import given_values, keywords, settings_of_model
 from ..settings.values import check_is_number, split_names
 from ..terminal import console, tables
-from ..terminal.figures import layers_of
-from ..utils import UsageError, counted, is_stream, log, printable, say
+from ..terminal.figures import layers_of, target_text
+from ..utils import UsageError, counted, is_stream, log, printable, say, show
 from .common import LAYOUT, load_network, print_json, say_run, unseen_rows, write_page
 
 
@@ -28,7 +28,7 @@ def test_command(flags) -> None:
         check_answers(net, ds)
     if flags.scaling:
         _fit_scaling(flags, net, ds)
-    say_run(flags, net, console.about(ds, about))
+    say_run(flags, net, console.about(ds, about, net))
     asked = {"threshold": flags.threshold, "intervals": flags.intervals}
     if found is None:
         result = tested(net, ds, **asked)
@@ -97,7 +97,7 @@ def compare_command(flags) -> None:
         ds, found, about, trained = unseen_rows(flags, net, path)
         sides.append(Side(net, ds, None, trained) if found is None else Side.of(net, ds, found))
         abouts.append(about)
-    say_run(flags, nets[0], console.about(sides[0].ds, abouts[0]))
+    say_run(flags, nets[0], console.about(sides[0].ds, abouts[0], nets[0]))
     names = [f"./{path}" if path in RESERVED else path for path in paths]  # a key of the result is another thing
     result = compared_sides(sides, names, seed=flags.seed or 0)
     if flags.report:
@@ -125,7 +125,7 @@ def explain_command(flags) -> None:
     background = background_rows(net, flags.background, flags.seed or 0, flags.model) if flags.output else None
     ds, found, about, trained = unseen_rows(flags, net, flags.model, labelled=not flags.output)
     parts = judging_parts(net, ds, found)
-    say_run(flags, net, console.about(ds, about))
+    say_run(flags, net, console.about(ds, about, net))
     result: dict = {}
     important = None
     if ds.y is not None:
@@ -197,6 +197,9 @@ def info_command(flags) -> None:
     if net is not None:
         write_page(flags, net)
     if not flags.json:
+        told = "" if net is None else target_text(net.targets, net.config.get("target"), is_table=False)
+        if told:
+            show(told)
         for title, own in [("", layers)] if net is None else layers_of(net):
             tables.network_table(own, title)
         if net is not None:
@@ -204,7 +207,12 @@ def info_command(flags) -> None:
         return
     networks = [layers] if net is None else [member.layers for member in net.members]
     parameters = sum(layer.parameters for own in networks for layer in own)
-    print_json({"model": flags.model, "parameters": parameters, "network": describe(layers), **facts})
+    of_model = {}
+    if net is not None:
+        from ..test import target_of
+
+        of_model["target"] = target_of(net)
+    print_json({"model": flags.model, **of_model, "parameters": parameters, "network": describe(layers), **facts})
 
 
 def _fit_scaling(flags, net, ds) -> None:

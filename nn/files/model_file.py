@@ -219,7 +219,7 @@ _METADATA = {
     "config": (lambda value: _has(value, _CONFIG, _CONFIG), "an object with the settings of a training"),
 }
 _MEMBER = {"weight": lambda value: _is_number(value) and value > 0}
-_NOT_SHARED = ("members", "temperature", "crossed", "row_hashes")  # what the members' metadata do not take from that of all
+_NOT_SHARED = ("members", "temperature", "crossed", "row_hashes")  # what members' metadata do not take from that of all
 _CROSSED = {
     "temperatures": _all(_MEMBER["weight"]),
     "thresholds": _ARE_NUMBERS,

@@ -51,6 +51,8 @@ def of_model(
     page = Page(f"Model {basename(model)}", [_about(net)])
     if ds is not None and ds.y is not None:
         _test(page, net, ds, about, found, threshold, important)
+        target = figures.target_text(net.targets, net.config.get("target"), is_table=False)
+        page.answer += [f"It predicts the {target}."] if target else []
         if trained is not None and trained.is_told:
             told = "these figures say how well it knows them, not how good it is on new rows"
             page.answer.append(f"{trained.told(basename(model))}: {told}.")
@@ -62,7 +64,8 @@ def of_model(
 
 def _about(net) -> str:
     of = {"binary": "two classes", "multiclass": f"{net.outputs} classes", "regression": "numbers"}[net.task]
-    target = f" ({listed(net.targets, 3)})" if net.targets else ""
+    told = figures.target_text(net.targets, net.config.get("target"), is_table=False)
+    target = f" ({told})" if told else ""
     networks = f"{len(net.members)} networks predict" if net.is_combined else "One network predicts"
     return f"{networks} {of}{target} from {len(names_of(net))} inputs."
 

@@ -11,6 +11,7 @@ import os
 import sys
 
 from ..utils import OutputError, listed, printable, say
+from .figures import target_text
 
 
 class WarningLines(logging.Handler):
@@ -30,8 +31,9 @@ def say_run(about: str, backend: str, threads: int, dtype: str, seed: int, remar
         say(line)
 
 
-def about(ds, rows: str = "rows") -> str:
-    """Return a data set in one line: file, shape, classes. rows: the word for its rows."""
+def about(ds, rows: str = "rows", net=None) -> str:
+    """Return a data set in a line, file, shape, classes, and the target of a table in another. rows: the word for its
+    rows. net: the network that they judge."""
     from ..data.source import short_name
 
     if ds.outputs is None:
@@ -44,12 +46,15 @@ def about(ds, rows: str = "rows") -> str:
             counts[-1] = f"{counts[-1][:-1]}, positive)"
         kind = f"{ds.task}, classes {listed(counts)}"
     shape = "x".join(map(str, ds.row_shape))
-    return printable(f"{short_name(ds.path)}: {ds.rows} {rows} x {shape} inputs; {kind}")
+    line = printable(f"{short_name(ds.path)}: {ds.rows} {rows} x {shape} inputs; {kind}")
+    asked = ds.target if net is None else net.config.get("target")
+    target = "" if ds.outputs is None else target_text(ds.targets, asked, bool(ds.places))
+    return f"{line}\n{printable(target)}" if target else line
 
 
 def about_training(ds) -> str:
     """Return a data set in one line, and one more for each thing that a person should know of how it was read."""
-    lines = [about(ds)]
+    lines = about(ds).splitlines()
     if ds.left_out:
         reasons = listed([f"{name or '(no name)'} ({why})" for name, why in ds.left_out.items()], 10)
         lines.append(f"left out: {reasons}; --numbers or --categories keeps a column")

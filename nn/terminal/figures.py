@@ -165,6 +165,23 @@ def _out_of_fold(net) -> str:
     return "not kept by the nn that trained it, whose figures of small tables were too good; train again to have them"
 
 
+def target_text(names: Sequence[str] | None, asked, is_table: bool = True) -> str:
+    """Return which columns are the targets, and how others are chosen where nobody has; empty for none of a table.
+
+    names: of the target columns. asked: --target, None: the last column.
+    """
+    if not names and not is_table:
+        return ""
+    several = names is not None and len(names) > 1
+    word = "targets" if several else "target"
+    last = "the last columns" if several else "the last column"
+    if names and asked is None:
+        return f"{word} {listed(names)} ({last}; --target chooses)"
+    if names:
+        return f"{word} {listed(names)}"
+    return f"target {last} (--target chooses)" if asked is None else f"target column {asked}"
+
+
 def facts_of(net) -> dict[str, str]:
     """Return what people are told of a network, by its name; empty where there is nothing to tell."""
     judged = "validation loss" if "val_metric" in net.history else "held-out loss"

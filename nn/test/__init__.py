@@ -18,6 +18,7 @@ from .reports import (
     regression_report,
     remarks,
     scores_of,
+    target_of,
     test,
     tested,
     warn_of_trained,
@@ -26,5 +27,5 @@ from .reports import (
 
 __all__ = [
     "binary_report", "check_threshold", "figures_of", "judged", "multiclass_report", "regression_report", "remarks",
-    "scores_of", "test", "tested", "warn_of_trained", "without_remarks",
+    "scores_of", "target_of", "test", "tested", "warn_of_trained", "without_remarks",
 ]  # fmt: skip

@@ -122,6 +122,7 @@ def figures_of(
         report = multiclass_report(truth, scores, net.classes or ds.classes, weights)
     else:
         report = binary_report(truth, scores[:, 0], threshold, weights, cuts, ranking)
+    report["target"] = target_of(net)
     if intervals:
         persistence = ds.persistence() if net.task == "regression" else None
         of_two = {"ranking": ranking} if net.task == "binary" else {}
@@ -137,6 +138,14 @@ def figures_of(
 def sampling_of(ds) -> Sampling:
     """Return how rows of a data set are drawn again for an interval: by its groups, or by its times."""
     return Sampling(len(ds.x), getattr(ds, "groups", None), getattr(ds, "times", None))
+
+
+def target_of(net) -> str | list[str] | int | None:
+    """Return the target of a network as JSON has it: its name, of several a list; without names as it was asked for."""
+    names = getattr(net, "targets", None)
+    if not names:
+        return getattr(net, "config", {}).get("target")
+    return names[0] if len(names) == 1 else list(names)
 
 
 def judged(net, ds, scores: np.ndarray | None = None) -> tuple[np.ndarray, np.ndarray, np.ndarray | None]:

@@ -18,7 +18,7 @@ from ..utils import DataError, told_once
 from .decision import judged
 
 PREDICTED_APART = "%s was trained on these %s rows: each is predicted by those of its networks that do not know it"
-NO_FIGURES = ("rows", "threshold", "weighted")  # keys of test that are facts
+NO_FIGURES = ("rows", "threshold", "weighted", "target")  # keys of test that are facts
 
 
 def summary(each: Sequence[dict]) -> dict:

@@ -18,6 +18,7 @@ from ..files.checkpoint import COUNTS, Checkpoint, Position, State
 from ..nn import Network
 from ..nn.prediction import far_field
 from ..settings.flags import DEFAULTS
+from ..test import target_of
 from ..utils import NnError, Stopped, StopRequest, UsageError
 from .common_epoch import FoldEpochs
 from .decision import judged
@@ -410,6 +411,7 @@ class Member:
             "parameters": net.parameter_count,
             "columns": kinds_of_columns(net),
             "classes": net.classes,
+            "target": target_of(net),
             "epochs": self.options.epochs,
             "epochs_run": len(self.chosen("losses")),
             **self.losses(),

@@ -63,7 +63,8 @@ def test_pages_hold_the_figures_and_need_nothing_beside_them(pages):
     assert {"MCC", "ROC-AUC", "thresholds", "alarms per 1,000 rows", "Where it errs most"} <= shown["two"]
     assert any(re.fullmatch("[0-9,]+ a prediction, [0-9,]+ a row of training", text) for text in shown["two"])
     assert {"Columns that matter", "Columns", "Training", "To make it again"} <= shown["explain"] & shown["two"]
-    assert "One network predicts two classes (Class) from 2 inputs." in shown["info"]
+    target = "target Class (the last column; --target chooses)"
+    assert f"One network predicts two classes ({target}) from 2 inputs." in shown["info"]
     assert "Images of 1x8x8 pixels, scaled by pixel." in shown["images"] and pages["images"].count("<img") >= 1
 
 

@@ -66,6 +66,7 @@ def test_the_first_lines_say_what_runs_on_which_data(two):
     engine = f"nn {nn.__version__}: seq, 1 thread, float32, seed 5"
     assert lines[0] == f"{engine}; --networks replaces the choice of --effort"
     assert lines[1] == "two.csv: 60 rows x 2 inputs; binary, classes 0 (40), 1 (20)"
+    assert lines[2] == "target Class (the last column; --target chooses)"
 
 
 @pytest.mark.parametrize("more", [[], ["--intervals"]])
@@ -178,6 +179,8 @@ def test_a_dense_sigmoid_network_is_written_as_text_that_works_on_raw_data(two):
         succeed(*ONE, "--dataset", "two.csv", *given, "--model", model)
         told.append(succeed("--test", "--model", model, "--dataset", "two.csv", "--json").json)
     assert (two.parent / "m.m").read_text().startswith("4\n2 60 10 1 \n")
+    assert [own.pop("target") for own in told] == ["Class", None], "a file of text knows no names"
+    assert [own.pop("trained_rows") for own in told] == [48, None], "nor its rows"
     assert told[1] == pytest.approx(told[0], rel=1e-9)
 
 
@@ -191,3 +194,41 @@ def test_reference_writes_the_originals_file_and_tests_it_with_its_scaling(share
     assert (folder / "iris.m").read_bytes() == golden.with_suffix(".m").read_bytes()
     scaled, plain = (succeed("--test", *use, "--json", *more).json for more in (scaling, []))
     assert scaled["rows"] == plain["rows"] == 150 and scaled["accuracy"] > plain["accuracy"]
+
+
+@pytest.mark.parametrize(
+    ("asked", "told", "key"),
+    [
+        ([], "target Class (the last column; --target chooses)", "Class"),
+        (["--target", "a"], "target a", "a"),
+        (["--target", "0"], "target a", "a"),
+    ],
+)
+def test_the_target_is_named_in_the_first_lines_and_in_json(folder, asked, told, key):
+    rows = "".join(f"{i % 3},{i * i % 7 + 0.5},{'uv'[i % 2]}\n" for i in range(60))
+    (folder / "t.csv").write_text("a,b,Class\n" + rows)
+    trained = succeed(*ONE, "--dataset", "t.csv", "--model", "m.bin", "--epochs", 1, *asked)
+    tested = succeed("--test", "--model", "m.bin", "--report", "r.md")
+    for lines in (trained.err.splitlines()[:4], tested.err.splitlines()[:4]):
+        assert lines.count(told) == 1
+    assert succeed("--info", "--model", "m.bin").out.splitlines()[0] == told
+    assert f"It predicts the {told}." in (folder / "r.md").read_text()
+    succeed("--info", "--model", "m.bin", "--report", "i.md")
+    assert f"({told})" in (folder / "i.md").read_text()
+    again = (*ONE, "--dataset", "t.csv", "--model", "m.bin", "--epochs", 1, *asked, "--json")
+    for mode in (again, ("--test", "--model", "m.bin", "--json"), ("--info", "--model", "m.bin", "--json")):
+        assert succeed(*mode).json["target"] == key
+    assert nn.Model.load("m.bin").test("t.csv")["target"] == key
+
+
+def test_targets_without_names_and_several_of_them_are_named(folder):
+    (folder / "n.csv").write_text("".join(f"{i % 2},{i * 0.5},{i * i % 11}.25\n" for i in range(60)))
+    ways = (([], "target the last column (--target chooses)", None), (["--target", 0], "target column 0", "0"))
+    for asked, told, key in ways:
+        call = (*ONE, "--dataset", "n.csv", "--model", "n.bin", "--epochs", 1, *asked)
+        assert told in succeed(*call).err.splitlines()
+        assert str(succeed(*call, "--json").json["target"]) == str(key)
+    (folder / "s.csv").write_text("a,y,z\n" + "".join(f"{i},{i * 0.5},{i * i % 11}.25\n" for i in range(60)))
+    call = (*ONE, "--dataset", "s.csv", "--model", "s.bin", "--epochs", 1, "--target", "y,z")
+    assert "targets y and z" in succeed(*call).err or "targets y, z" in succeed(*call).err
+    assert succeed("--test", "--model", "s.bin", "--json").json["target"] == ["y", "z"]
