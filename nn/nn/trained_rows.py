@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ..data.dataset import Dataset
+from ..data.dataset import Dataset, as_read_by
 from ..data.loading import split_seed_of
 from ..data.row_hashes import KEPT, hashes_of, kept_hashes
 from ..data.splits import split_rows
@@ -50,7 +50,7 @@ def trained_on(net, ds: Dataset) -> Trained:
     known = known_rows(net, ds)
     if known is not None:
         return Trained(ds.rows, int(known.sum()))
-    return Trained(ds.rows, _estimate(net, ds.x), False)
+    return Trained(ds.rows, _estimate(net, as_read_by(net, ds).x), False)
 
 
 def known_rows(net, ds: Dataset) -> np.ndarray | None:
