@@ -22,7 +22,7 @@ RESERVED = ("difference", "interval", "row", "true")  # keys beside those that m
 
 
 class OfFolds(NamedTuple):
-    """What a model keeps of rows that folds judge: a threshold of each, and scores before any temperature."""
+    """Rows that folds judge, as a model keeps them: a threshold of each, and scores before any temperature."""
 
     threshold_of_row: np.ndarray
     scores: np.ndarray
