@@ -23,6 +23,8 @@ bash tests/check_arm.sh
 echo "== the oldest versions of what nn needs"
 bash tests/check_oldest.sh
 
+echo "== changes of single lines that no test sees, to be read (where cosmic-ray is installed)"
+if python -c "import cosmic_ray" 2>/dev/null; then python -m tests.mutations --most 25; fi
 echo "== ten minutes of fuzzing"
 python -m tests.fuzz --minutes 10
 echo "== the wheel"
