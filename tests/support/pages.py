@@ -4,6 +4,8 @@ import html.parser
 import re
 import xml.etree.ElementTree as ET
 
+import numpy as np
+
 
 def named(pictures) -> dict:
     return {picture.name: picture for picture in pictures}
@@ -12,6 +14,57 @@ def named(pictures) -> dict:
 def texts(svg: str) -> list[str]:
     """What is written in a picture."""
     return ["".join(node.itertext()).strip() for node in ET.fromstring(svg).iter() if node.tag.endswith("text")]
+
+
+class Drawing:
+    """A picture read back: the points of its paths in the units that its axes have by their ticks.
+
+    logs: whether the axis across and the one upwards are logarithmic.
+    """
+
+    def __init__(self, picture, logs=(False, False)):
+        nodes = [node for node in ET.fromstring(picture.svg()).iter() if node.tag.endswith(("path", "text"))]
+        self._paths = [(node.get("class"), node.get("d")) for node in nodes if node.tag.endswith("path")]
+        written = [node for node in nodes if node.tag.endswith("text")]
+        upwards = [node for node in written if node.get("class") == "e"]
+        bottom = max(float(node.get("y")) for node in written if node.get("transform") is None and _is_number(node))
+        across = [node for node in written if node.get("class") == "m" and float(node.get("y")) == bottom]
+        self._scales = [
+            _scale([(float(node.get("x")), float(node.text)) for node in across], logs[0]),
+            _scale([(float(node.get("y")) - 4, float(node.text)) for node in upwards], logs[1]),
+        ]
+        self._logs = logs
+
+    def points(self, kind: str) -> np.ndarray:
+        """Return the corners of the first path of this class, (points, 2)."""
+        path = next(path for own, path in self._paths if own == kind)
+        places, x, y = [], 0.0, 0.0
+        for command, numbers in re.findall(r"([MLHVh])([-\d. ]+)", path):
+            values = [float(number) for number in numbers.split()]
+            if command == "h":
+                continue
+            if command in "ML":
+                x, y = values
+            elif command == "H":
+                x = values[0]
+            else:
+                y = values[0]
+            places.append((x, y))
+        columns = []
+        for at, (slope, start), is_log in zip(np.transpose(places), self._scales, self._logs, strict=True):
+            values = slope * at + start
+            columns.append(10**values if is_log else values)
+        return np.transpose(columns)
+
+
+def _is_number(node) -> bool:
+    return node.get("class") == "m" and re.fullmatch(r"-?[\d.]+(e[-+]?\d+)?", node.text or "") is not None
+
+
+def _scale(ticks, is_log: bool) -> np.ndarray:
+    """Return the slope and the start of the line through the ticks, (place, value) each."""
+    places, values = np.transpose(ticks)
+    return np.polyfit(places, np.log10(values) if is_log else values, 1)
 
 
 class Page(html.parser.HTMLParser):

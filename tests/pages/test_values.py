@@ -1,0 +1,529 @@
+"""Every number of a model's page, computed another way: curves read back from their paths, tables by loops."""
+
+import base64
+import re
+import zlib
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+from sklearn import metrics
+from support.pages import Drawing, named, texts
+
+import nn
+from nn.pages import model_page
+from nn.pages.chart import Axis, Line, Plot, Scale
+from nn.pages.page import Table
+from nn.test import binary_report, multiclass_report, regression_report
+
+NEAR = 1.5e-3  # of an axis: paths have tenths of a unit, of some hundred
+TWO = nn.Network("2,1", "binary")
+TWO.describe(classes=["ok", "fraud"])
+
+
+def two_classes(weighted: bool, rows: int = 240):
+    """Truth, scores with ties on the borders of tenths, and weights."""
+    rng = np.random.default_rng(3)
+    scores = rng.integers(0, 21, rows) / 20
+    truth = (rng.random(rows) < 0.1 + 0.7 * scores).astype(int)
+    return truth, scores, rng.integers(1, 8, rows) / 4 if weighted else None
+
+
+def blocks_of(truth, scores, threshold, weights=None):
+    """Return (result, blocks) of two classes."""
+    result = binary_report(truth, scores, threshold, weights)
+    return result, model_page.of_two_classes(TWO, result, truth, scores[:, None], weights)
+
+
+def pictures_of(blocks) -> dict:
+    return named(block for block in blocks if isinstance(block, Plot))
+
+
+def tables_of(blocks) -> dict:
+    return {block.caption: block for block in blocks if isinstance(block, Table)}
+
+
+def area(points) -> float:
+    x, y = points.T
+    return float(np.sum(np.diff(x) * (y[1:] + y[:-1]) / 2))
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+def test_the_drawn_roc_curve_is_that_of_scikit_learn(weighted):
+    truth, scores, weights = two_classes(weighted)
+    result, blocks = blocks_of(truth, scores, 0.45, weights)
+    picture = pictures_of(blocks)["roc"]
+    drawn = Drawing(picture).points("l s0")
+    false_alarms, recall, _ = metrics.roc_curve(truth, scores, sample_weight=weights, drop_intermediate=False)
+    assert np.allclose(drawn, np.column_stack([false_alarms, recall]), atol=NEAR)
+    true_area = metrics.roc_auc_score(truth, scores, sample_weight=weights)
+    assert area(drawn) == pytest.approx(true_area, abs=NEAR)
+    assert f"area {true_area:.4f}" in texts(picture.svg())
+    w = np.ones(len(truth)) if weights is None else weights
+    alarms = scores >= 0.45
+    mark = [w[alarms & (truth == 0)].sum() / w[truth == 0].sum(), w[alarms & (truth == 1)].sum() / w[truth == 1].sum()]
+    assert np.allclose(Drawing(picture).points("mark s1"), [mark], atol=NEAR)
+    assert np.allclose(Drawing(picture).points("r"), [[0, 0], [1, 1]], atol=NEAR)
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+def test_the_drawn_precision_and_recall_have_the_average_precision_below_them(weighted):
+    truth, scores, weights = two_classes(weighted)
+    result, blocks = blocks_of(truth, scores, 0.45, weights)
+    picture = pictures_of(blocks)["precision-recall"]
+    drawn = Drawing(picture).points("l s0")
+    precision, recall, _ = metrics.precision_recall_curve(truth, scores, sample_weight=weights)
+    assert np.allclose(drawn[2::2, 0], recall[:-1][::-1], atol=NEAR)
+    assert np.allclose(drawn[1::2, 1], precision[:-1][::-1], atol=NEAR)
+    assert drawn[0] == pytest.approx([0, precision[-2]], abs=NEAR)
+    true_area = metrics.average_precision_score(truth, scores, sample_weight=weights)
+    assert area(drawn) == pytest.approx(true_area, abs=NEAR)
+    w = np.ones(len(truth)) if weights is None else weights
+    share = w[truth == 1].sum() / w.sum()
+    assert {f"area {true_area:.4f}", f"by chance {share:.3g}"} <= {*texts(picture.svg())}
+    assert np.allclose(Drawing(picture).points("r"), [[0, share], [1, share]], atol=NEAR)
+    alarms = scores >= 0.45
+    hits = w[alarms & (truth == 1)].sum()
+    mark = [hits / w[truth == 1].sum(), hits / w[alarms].sum()]
+    assert np.allclose(Drawing(picture).points("mark s1"), [mark], atol=NEAR)
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+def test_the_drawn_calibration_is_that_of_a_loop_over_tenths_of_ten_rows_at_least(weighted):
+    counts = [10, 9, 30, 12, 25, 0, 11, 40, 10, 60]
+    rng = np.random.default_rng(5)
+    twentieths = np.concatenate([rng.integers(2 * k, 2 * k + 2, count) for k, count in enumerate(counts)])
+    twentieths[-4:] = 20  # a score of 1 is of the last tenth
+    scores = twentieths / 20
+    truth = (rng.random(len(scores)) < scores**2).astype(int)
+    weights = rng.integers(1, 9, len(scores)) / 4 if weighted else np.ones(len(scores))
+    result, blocks = blocks_of(truth, scores, 0.5, weights if weighted else None)
+    expected = []
+    for tenth in range(10):
+        own = [k for k in range(len(scores)) if min(twentieths[k] // 2, 9) == tenth]
+        if len(own) >= 10:
+            total = sum(weights[k] for k in own)
+            mean = sum(weights[k] * scores[k] for k in own) / total
+            expected.append([mean, sum(weights[k] for k in own if truth[k]) / total])
+    picture = pictures_of(blocks)["calibration"]
+    assert len(expected) == 8 and np.allclose(Drawing(picture).points("l s0"), expected, atol=NEAR)
+    assert np.allclose(Drawing(picture).points("r"), [[0, 0], [1, 1]], atol=NEAR)
+    brier = np.average((scores - truth) ** 2, weights=weights)
+    assert picture.title == f"Calibration (Brier score {brier:.4g})"
+    assert picture.x.label == "score of class fraud"
+
+
+def test_a_tenth_without_weight_and_one_of_few_rows_of_a_small_table():
+    scores, truth = np.array([0.05, 0.25, 0.25, 0.95]), np.array([0, 1, 0, 1])
+    weights = np.array([0.0, 3.0, 1.0, 2.0])
+    line = pictures_of(blocks_of(truth, scores, 0.5, weights)[1])["calibration"].lines[0]
+    assert line.x == pytest.approx([0.25, 0.95]) and line.y == pytest.approx([0.75, 1.0])
+
+
+@pytest.mark.parametrize("classes", [3, 4])
+@pytest.mark.parametrize("weighted", [False, True])
+def test_the_calibration_of_several_classes_is_of_the_predicted_class(classes, weighted):
+    rng = np.random.default_rng(classes)
+    truth = rng.integers(0, classes, 300)
+    scores = rng.multinomial(20, np.ones(classes) / classes, 300) / 20 + 1e-9 * np.arange(classes)[::-1]
+    weights = rng.integers(1, 9, 300) / 4 if weighted else None
+    result = multiclass_report(truth, scores, weights=weights)
+    blocks = model_page.of_classes(TWO, result, truth, scores, weights)
+    w = np.ones(300) if weights is None else weights
+    sure = [max(row) for row in scores]
+    is_right = [int(np.argmax(row) == label) for row, label in zip(scores, truth, strict=True)]
+    expected = []
+    for tenth in range(10):
+        own = [k for k in range(300) if min(int(10 * sure[k]), 9) == tenth]
+        if len(own) >= 10:
+            expected.append([np.average([each[k] for k in own], weights=w[own]) for each in (sure, is_right)])
+    assert np.allclose(Drawing(pictures_of(blocks)["calibration"]).points("l s0"), expected, atol=NEAR)
+    tables = tables_of(blocks)
+    counts = metrics.confusion_matrix(truth, scores.argmax(axis=1), sample_weight=weights)
+    heat = next(table for caption, table in tables.items() if caption.startswith("rows of each true class"))
+    written = (lambda v: f"{v:.1f}") if weighted else str
+    assert heat.lines == [[str(a), *(written(v) if v else "" for v in row)] for a, row in enumerate(counts)]
+    assert np.allclose(heat.shades, counts / counts.sum(axis=1, keepdims=True))
+    off = [(-counts[a, b], a, b) for a in range(classes) for b in range(classes) if a != b and counts[a, b] > 0]
+    expected = [[str(a), str(b), written(-n), f"{-n / counts[a].sum():.1%}"] for n, a, b in sorted(off)]
+    assert tables["most confused"].lines == expected[:12]
+    rates = metrics.precision_recall_fscore_support(truth, scores.argmax(axis=1), sample_weight=weights)
+    lines = [[str(k), *(f"{each[k]:.4f}" for each in rates[:3]), written(rates[3][k])] for k in range(classes)]
+    support = rates[3]
+    assert tables["classes"].lines == [lines[k] for k in sorted(range(classes), key=lambda k: -support[k])]
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+def test_the_drawn_scores_are_shares_of_each_class_by_fortieths(weighted):
+    rng = np.random.default_rng(6)
+    place = rng.integers(0, 40, 500)
+    scores, truth = (place + 0.3) / 40, (rng.random(500) < place / 40).astype(int)
+    scores[:3], place[:3], truth[:3] = 1.0, 39, 1
+    weights = rng.integers(1, 9, 500) / 4 if weighted else None
+    result, blocks = blocks_of(truth, scores, 0.3, weights)
+    picture = pictures_of(blocks)["scores"]
+    w = np.ones(500) if weights is None else weights
+    shares = np.array([[w[(truth == c) & (place == k)].sum() / w[truth == c].sum() for k in range(40)] for c in (0, 1)])
+    least = shares[shares > 0].min() / 2
+    for label in (0, 1):
+        corners = Drawing(picture, (False, True)).points(f"a f{label} s{label}")
+        assert np.allclose(corners[2:82:2, 0], np.arange(40) / 40, atol=NEAR)
+        assert np.allclose(np.log(corners[2:82:2, 1]), np.log(np.maximum(shares[label], least)), atol=0.03)
+    rule = Drawing(picture, (False, True)).points("r")
+    assert np.allclose(rule[:, 0], 0.3, atol=NEAR) and rule[:, 1] == pytest.approx([least, 1], rel=0.03)
+
+
+def test_the_confusion_of_two_classes_stands_where_its_names_are():
+    truth, scores, weights = two_classes(True)
+    result, blocks = blocks_of(truth, scores, 0.5, weights)
+    tn, fp, fn, tp = metrics.confusion_matrix(truth, scores >= 0.5, sample_weight=weights).ravel()
+    heat = blocks[0]
+    assert heat.headers[1:] == ["ok", "fraud"]
+    assert heat.lines == [["ok", f"{tn:.1f}", f"{fp:.1f}"], ["fraud", f"{fn:.1f}", f"{tp:.1f}"]]
+    assert np.allclose(heat.shades, [[tn / (tn + fp), fp / (tn + fp)], [fn / (fn + tp), tp / (fn + tp)]])
+
+
+def test_thresholds_of_scores_that_are_no_probabilities_are_tenths_of_their_range():
+    truth, scores = np.array([0, 1, 0, 1, 1, 0, 1]), np.array([-1.0, -0.5, 0.0, 1.0, 2.0, 2.0, 3.0])
+    result, blocks = blocks_of(truth, scores, 0.8)
+    table = tables_of(blocks)["thresholds"]
+    cuts = sorted([*np.linspace(-1, 3, 11), 0.8])
+    assert [line[0].split()[0] for line in table.lines] == [f"{cut:.4g}" for cut in cuts]
+    for cut, line in zip(cuts, table.lines, strict=True):
+        alarms = scores >= cut
+        assert line[1] == f"{metrics.precision_score(truth, alarms):.4f}"
+        assert line[4] == f"{1000 * alarms.sum() / 7:.1f}"
+
+
+# ---------------------------------------------------------------- numbers
+
+
+def numbers(targets: int, rows: int = 200):
+    rng = np.random.default_rng(7)
+    truth = rng.normal(size=(rows, targets)) * 3
+    return truth, truth + rng.normal(size=(rows, targets)) * 0.5 + 0.2 * np.arange(targets) + 0.1
+
+
+@pytest.mark.parametrize("targets", [1, 3])
+def test_the_pictures_of_a_regression_are_predictions_and_errors_by_hand(targets):
+    truth, predicted = numbers(targets)
+    net = nn.Network(f"2,{targets}", "regression")
+    blocks = model_page.of_numbers(net, regression_report(truth, predicted), truth, predicted, None)
+    pictures = pictures_of(blocks)
+    drawing, errors = Drawing(pictures["predicted"]), predicted - truth
+    wide = 0.02
+    ends = [min(truth.min(), predicted.min()), max(truth.max(), predicted.max())]
+    assert np.allclose(drawing.points("r"), [[ends[0]] * 2, [ends[1]] * 2], atol=wide * 2)
+    low, high = errors.min(), errors.max()
+    bins = int(200**0.5)
+    for k in range(targets):
+        expected = np.column_stack([truth[:, k], predicted[:, k]])
+        assert np.allclose(drawing.points(f"dots s{k}"), expected, atol=wide * 2)
+        counts = np.zeros(bins)
+        for error in errors[:, k]:
+            counts[min(int((error - low) / (high - low) * bins), bins - 1)] += 1
+        corners = Drawing(pictures["errors"]).points(f"a f{k} s{k}")
+        assert np.allclose(corners[2 : 2 + 2 * bins : 2, 1], counts, atol=0.2)
+        assert np.allclose(corners[1::2, 0][: bins + 1], np.linspace(low, high, bins + 1), atol=wide)
+        mean = sum(errors[:, k]) / 200
+        deviation = (sum((error - mean) ** 2 for error in errors[:, k]) / 200) ** 0.5
+        assert pictures["errors"].lines[k].name == f"output {k}: mean {mean:.3g}, deviation {deviation:.3g}"
+
+
+def test_errors_by_range_of_the_prediction_are_those_of_a_loop():
+    truth, predicted = numbers(2)
+    net = nn.Network("2,2", "regression")
+    net.describe(targets=["u", "v"])
+    tables = tables_of(model_page.of_numbers(net, regression_report(truth, predicted), truth, predicted, None))
+    for k, name in enumerate("uv"):
+        table, order = tables[f"errors of {name} by range of the prediction"], np.argsort(predicted[:, k])
+        edges = [np.quantile(predicted[:, k], at / 8) for at in range(9)]
+        assert len(table.lines) == 8
+        for at, line in enumerate(table.lines):
+            own = order[25 * at : 25 * at + 25]  # 200 rows, eighths of them
+            errors = sorted(predicted[own, k] - truth[own, k])
+            ends = [errors[int(p)] + (p % 1) * (errors[int(p) + 1] - errors[int(p)]) for p in (0.05 * 24, 0.95 * 24)]
+            assert line == [
+                f"{edges[at]:.4g} to {edges[at + 1]:.4g}", "25", f"{sum(errors) / 25:.4g}",
+                f"{(sum(e * e for e in errors) / 25) ** 0.5:.4g}", f"{ends[0]:.4g} to {ends[1]:.4g}",
+            ]  # fmt: skip
+
+
+def test_ranges_hold_each_known_value_once_and_ties_together():
+    values = np.array([1, 1, 1, 1, 1, 2, 3, 4, 5, np.nan, 6, 6])
+    found = [(ends, values[own].tolist()) for ends, own in model_page._ranges(values, 4)]
+    assert found == [("1 to 2", [1.0] * 5), ("2 to 4.5", [2.0, 3.0, 4.0]), ("4.5 to 6", [5.0, 6.0, 6.0])]
+    assert [*model_page._ranges(np.array([np.nan, np.nan]), 4)] == []
+
+
+# ---------------------------------------------------------------- groups and mistakes
+
+
+def groups_by_loop(losses, members_of: dict, least: int) -> list:
+    """Return the lines of groups that err clearly more than all, the clearest first."""
+    mean = sum(losses) / len(losses)
+    deviation = (sum((loss - mean) ** 2 for loss in losses) / len(losses)) ** 0.5
+    found = []
+    for (column, values), own in members_of.items():
+        if least <= len(own) < len(losses):
+            own_mean = sum(losses[k] for k in own) / len(own)
+            above = (own_mean - mean) / (deviation / len(own) ** 0.5)
+            if above > 3:
+                line = [column, values, str(len(own)), f"{own_mean:.4g}", f"{own_mean / mean:.2f} times"]
+                found.append((-above, line))
+    return [line for _, line in sorted(found)]
+
+
+def test_groups_are_quarters_words_and_gaps_whose_loss_is_three_standard_errors_above_all():
+    rng = np.random.default_rng(8)
+    x = rng.permutation(400).astype(float)
+    word = np.where(x < 19, "few", np.where(x < 60, "bad", "good"))
+    gap = np.where(rng.random(400) < 0.1, np.nan, rng.normal(size=400))
+    ds = nn.load({"x": x, "word": word, "gap": gap, "y": x}, target="y")
+    net = nn.Network("3,1", "regression")
+    net.describe(columns=["x", "word", "gap"])
+    errors = rng.random(400) + 0.3 * (x < 19) + 0.6 * (x >= 300) + 0.5 * (word == "bad") + 0.7 * np.isnan(gap)
+    found = model_page.groups(net, ds.x, np.zeros((400, 1)), errors[:, None])
+    members_of = {("gap", "(missing)"): np.flatnonzero(np.isnan(gap))}
+    for name in ("few", "bad", "good"):
+        members_of["word", name] = np.flatnonzero(word == name)
+    known = np.sort(gap[~np.isnan(gap)])
+    for column, values, edges in (("x", x, np.quantile(x, [0, 0.25, 0.5, 0.75, 1])),
+                                  ("gap", gap, np.quantile(known, [0, 0.25, 0.5, 0.75, 1]))):  # fmt: skip
+        for k in range(4):
+            is_in = (values >= edges[k]) & ((values < edges[k + 1]) if k < 3 else (values <= edges[4]))
+            members_of[column, f"{edges[k]:.4g} to {edges[k + 1]:.4g}"] = np.flatnonzero(is_in)
+    expected = groups_by_loop(errors, members_of, 20)
+    assert len(expected) >= 3 and found.lines == expected
+    assert found.caption == f"groups of rows; all 400: {errors.mean():.4g}"
+    assert found.headers == ["column", "values", "rows", "mean absolute error", "of all"]
+
+
+@pytest.mark.parametrize("rows, bad, standard_errors, is_told",
+                         [(100, 20, 3.02, True), (100, 20, 2.98, False), (100, 19, 4.0, False), (3000, 29, 9.0, False),
+                          (3000, 30, 9.0, True)])  # fmt: skip
+def test_a_group_is_told_from_twenty_rows_a_hundredth_and_three_standard_errors(rows, bad, standard_errors, is_told):
+    """Errors are 1 and 3 by turns; those of the group are shifted until it lies so far above all."""
+    word = np.array(["bad"] * bad + ["good"] * (rows - bad))
+    base = np.where(np.arange(rows) % 2, 3.0, 1.0)
+
+    def above(shift: float) -> float:
+        losses = base + shift * (word == "bad")
+        return (losses[:bad].mean() - losses.mean()) / (losses.std() / bad**0.5)
+
+    low, high = 0.0, 100.0
+    for _ in range(60):
+        middle = (low + high) / 2
+        low, high = (middle, high) if above(middle) < standard_errors else (low, middle)
+    ds = nn.load({"word": word, "y": base}, target="y")
+    losses = base + low * (word == "bad")
+    net = nn.Network("1,1", "regression")
+    net.describe(columns=["word"])
+    found = model_page.groups(net, ds.x, np.zeros((rows, 1)), losses[:, None])
+    assert isinstance(found, Table) == is_told
+
+
+def test_the_loss_of_a_row_is_its_log_loss_or_its_mean_absolute_error():
+    truth, scores = np.array([0, 1, 1]), np.array([[0.2], [0.9], [0.0]], np.float32)
+    found = model_page._losses(TWO, truth, scores)
+    assert found == pytest.approx([-np.log(0.8), -np.log(0.9), -np.log(1e-12)], rel=1e-6)
+    three = nn.Network("2,3", "multiclass")
+    scores = np.array([[0.2, 0.5, 0.3], [0.1, 0.8, 0.1]])
+    assert model_page._losses(three, np.array([2, 0]), scores) == pytest.approx([-np.log(0.3), -np.log(0.1)])
+    linear = nn.Network("2,1:linear", "binary", loss="mse")
+    linear.describe(threshold=0.4)
+    assert model_page._losses(linear, np.array([0, 1, 1]), np.array([[0.4], [0.4], [0.39]])).tolist() == [1, 0, 1]
+    numbers_net = nn.Network("2,2", "regression")
+    assert model_page._losses(numbers_net, np.array([[1.0, 5.0]]), np.array([[3.0, 4.0]])).tolist() == [1.5]
+
+
+def pixels_of(image: str) -> np.ndarray:
+    """Return the bytes of a grey image of a cell."""
+    data = base64.b64decode(image.partition(",")[2])
+    width, height = (int.from_bytes(data[at : at + 4], "big") for at in (16, 20))
+    at = data.index(b"IDAT")
+    size = int.from_bytes(data[at - 4 : at], "big")
+    lines = np.frombuffer(zlib.decompress(data[at + 4 : at + 4 + size]), np.uint8).reshape(height, width + 1)
+    return lines[:, 1:]
+
+
+def test_the_worst_mistakes_are_the_largest_losses_with_the_labels_and_pixels_of_their_rows():
+    rng = np.random.default_rng(9)
+    x = rng.random((30, 1, 2, 3)) * 4 - 2
+    truth, scores = rng.integers(0, 3, 30), rng.dirichlet(np.ones(3), 30)
+    net = nn.Network("1x2x3,3", "multiclass")
+    net.describe(classes=["a", "b", "c"])
+    table = model_page.mistakes(net, x, truth, scores)
+    order = sorted(range(30), key=lambda k: scores[k, truth[k]])[:12]
+    assert [line[1:] for line in table.lines] == [
+        [str(k), "abc"[truth[k]], "abc"[int(np.argmax(scores[k]))]] for k in order
+    ]
+    for line, k in zip(table.lines, order, strict=True):
+        expected = 255 * (x[k, 0] - x[k].min()) / (x[k].max() - x[k].min())
+        assert np.array_equal(pixels_of(line[0]), expected.astype(np.uint8))
+
+
+# ---------------------------------------------------------------- losses, columns, sentences
+
+
+def trained_by(history: dict, monitor: str = "loss", members: int = 1):
+    return SimpleNamespace(history=history, members=[None] * members, config={"monitor": monitor}, loss="mse",
+                           target_scaling=None)  # fmt: skip
+
+
+@pytest.mark.parametrize("monitor, values, best", [
+    ("roc_auc", [0.5, 0.9, None, 0.9, 0.7], 2), ("log_loss", [0.5, 0.4, None, 0.9, 0.4], 2),
+    ("rmse", [3, 2, 2, 5, 1], 5),
+])  # fmt: skip
+def test_losses_are_drawn_at_their_epochs_and_the_best_epoch_is_marked(monitor, values, best):
+    losses, of_validation = [100.0, 30.0, 10.0, 4.0, 2.0], [120.0, 50.0, 20.0, 9.0, 8.0]
+    history = {"loss": losses, "val_loss": of_validation, "val_metric": values}
+    pictures = named(model_page._losses_by_epoch(trained_by(history, monitor)))
+    for number, each in enumerate((losses, of_validation)):
+        drawn = Drawing(pictures["loss"], (False, True)).points(f"l s{number}")
+        assert np.allclose(drawn[:, 0], [1, 2, 3, 4, 5], atol=0.02)
+        assert np.allclose(drawn[:, 1], each, rtol=0.01)
+    assert [line.name for line in pictures["loss"].lines] == ["training rows", "validation rows"]
+    drawn = Drawing(pictures["metric"]).points("l s0")
+    known = [(epoch, value) for epoch, value in enumerate(values, 1) if value is not None]
+    assert np.allclose(drawn, known, atol=0.02)
+    assert np.allclose(Drawing(pictures["metric"]).points("r")[:, 0], best, atol=0.02)
+    assert pictures["metric"].title == f"{monitor} while training; epoch {best} is the best"
+
+
+def test_the_columns_tell_shares_ranges_medians_and_gaps():
+    words = ["red"] * 50 + ["green"] * 30 + ["blue"] * 10 + ["grey"] * 6 + ["pink"] * 4
+    rng = np.random.default_rng(0)
+    size = np.concatenate([np.arange(1.0, 76.0), np.full(5, 100.0), np.full(20, np.nan)])
+    ds = nn.load({"word": np.array(words), "size": size, "y": rng.normal(size=100)}, target="y")
+    net = nn.Network.for_data(ds)
+    nn.train(net, ds, epochs=1, holdout=0)
+    table = model_page._columns(net, ds.x)[0]
+    by_name = {line[0]: line[3:] for line in table.lines}
+    assert by_name["word"] == ["red 50%, green 30%, blue 10%, 2 more", "", ""]
+    counts = [0] * 12
+    for value in size[:80]:
+        counts[min(int((value - 1) / 99 * 12), 11)] += 1
+    most = max(counts)
+    bars = "".join(" ▁▂▃▄▅▆▇█"[-(-8 * count // most)] for count in counts)
+    assert by_name["size"] == ["1 to 100, median 40.5", bars, "20.0%"]
+    assert " " in bars and "█" in bars
+
+
+def test_the_answer_has_the_rates_of_the_rows():
+    truth, scores, weights = two_classes(True)
+    result = binary_report(truth, scores, 0.5, weights) | {"intervals": {"recall": [0.25, 0.75], "roc_auc": None}}
+    alarms = scores >= 0.5
+    there, called = weights[truth == 1].sum(), weights[alarms].sum()
+    hits = weights[alarms & (truth == 1)].sum()
+    assert model_page._answer(TWO, result, "rows") == (
+        f"On 240 rows, the model finds {hits / there:.4f} (95%: 0.2500 to 0.7500) of the {there:.1f} of class fraud; "
+        f"of its {called:.1f} alarms {hits / called:.4f} are right. "
+        f"ROC-AUC {metrics.roc_auc_score(truth, scores, sample_weight=weights):.4f}."
+    )
+    truth, scores = np.array([0, 0, 1, 2, 0, 1]), np.eye(3)[[0, 1, 1, 1, 0, 1]]
+    several = nn.Network("2,3", "multiclass")
+    told = model_page._answer(several, multiclass_report(truth, scores), "new rows")
+    assert told == "On 6 new rows, the model is right for 0.6667; the most frequent class alone would be for 0.5000."
+    truth, predicted = np.array([[1.0], [2.0], [6.0]]), np.array([[2.0], [2.0], [4.0]])
+    told = model_page._answer(nn.Network("2,1", "regression"), regression_report(truth, predicted), "rows")
+    rmse, r2 = (5 / 3) ** 0.5, 1 - 5 / 14
+    off = f"{rmse:.6g} (root mean square), 1 (mean absolute); R2 {r2:.6g}"
+    assert told == f"On 3 rows, the model is off by {off}."
+
+
+def test_the_importance_of_a_page_has_bars_of_the_largest_and_the_metric_of_all_rows():
+    known = SimpleNamespace(metric="rmse", baseline=1.25, rows=9, names=["a", "b", "c", "d"],
+                            mean=[4.0, 1.0, 0.1, -2.0], low=[3.0, -0.5, 0.0, -1234.5], high=[5.0, 2.5, 0.2, -1.0],
+                            holds=[True] * 4, correlated=[("b", "a", -0.953)])  # fmt: skip
+    net = nn.Network("4,1", "regression")
+    points = [(1.0, [0.5]), (2.0, [0.75]), (4.0, [2.0])]
+    table, picture, told = model_page._importance(net, known, {"a": points})
+    assert table.lines == [["a", "█" * 12, "4", "3 to 5"], ["b", "███", "1", "-0.5 to 2.5"],
+                           ["c", "▎", "0.1", "0 to 0.2"], ["d", "", "-2", "-1234 to -1"]]  # fmt: skip
+    assert table.caption.startswith("how much worse RMSE (1.25) is")
+    assert np.allclose(Drawing(picture).points("l s0"), [[1, 0.5], [2, 0.75], [4, 2]], atol=0.02)
+    assert told == "b and a are correlated (-0.95): what one of them tells, the other may tell too."
+    picture = model_page._curve(TWO, "word", [("red", [0.25]), ("", [0.5])], 3)
+    assert (picture.lines[0].x, picture.lines[0].y) == ([0, 1], [0.25, 0.5])
+    assert picture.x.words == ("red", "(missing)") and picture.lines[0].name == "class fraud"
+    three = nn.Network("2,3", "multiclass")
+    three.describe(classes=["a", "b", "c"])
+    picture = model_page._curve(three, "x", [(0.0, [0.2, 0.3, 0.5]), (1.0, [0.6, 0.3, 0.1])], 0)
+    assert {line.name: line.y for line in picture.lines} == {
+        "class a": [0.2, 0.6], "class b": [0.3, 0.3], "class c": [0.5, 0.1],
+    }  # fmt: skip
+
+
+# ---------------------------------------------------------------- charts
+
+
+def test_the_table_of_a_picture_has_its_first_and_last_points_and_some_between():
+    line = Line("l", np.arange(15.0), 2 * np.arange(15.0))
+    headers, lines = Plot("p", "t", Axis("x"), Axis("y"), [line]).table()
+    assert headers == ["", "x", "y"]
+    assert lines == [["l", str(k), str(2 * k)] for k in range(0, 15, 2)]
+    words = Plot("p", "t", Axis("x", words=("one", "two")), Axis("y"), [Line("w", [1, 0], [0.12344, 7])])
+    assert words.table()[1] == [["w", "two", "0.1234"], ["w", "one", "7"]]
+
+
+def test_a_logarithmic_axis_is_one_from_twenty_times_and_places_are_of_logarithms():
+    is_log = [Scale(Axis(log=True), [1.0, high], 0.0, 400.0).is_log for high in (20.0, 20.1)]
+    assert is_log == [False, True]
+    scale = Scale(Axis(log=True, ends=(1.0, 100.0)), [], 100.0, 300.0)
+    assert [scale.at(value) for value in (1, 10, 100, 0, 0.5, -3)] == pytest.approx([100, 200, 300, 100, 100, 100])
+    assert [text for _, text in scale.ticks] == ["1", "2", "5", "10", "20", "50", "100"]
+    plain = Scale(Axis(), [0.0, 10.0], 0.0, 108.0)
+    assert [plain.at(value) for value in (0, 10)] == pytest.approx([4, 104]), "4 % of the values are left at each end"
+
+
+def test_ticks_stand_where_the_axis_has_their_values():
+    for axis, values in ((Axis(), [0.0, 7.3]), (Axis(log=True), [0.5, 900.0]), (Axis(ends=(0, 1)), [])):
+        scale = Scale(axis, values, 30.0, 426.0)
+        assert all(place == pytest.approx(scale.at(float(text))) for place, text in scale.ticks)
+        assert all(30 <= place <= 426 for place, _ in scale.ticks)
+
+
+def test_a_line_of_many_points_keeps_those_that_move_by_a_step_of_the_grid():
+    rng = np.random.default_rng(0)
+    x = np.sort(rng.random(5000))
+    line = Line("", x, np.cumsum(rng.random(5000)))
+    kept_x, kept_y = np.array(line.x), np.array(line.y)
+    assert len(kept_x) < 1200 and (kept_x[0], kept_x[-1]) == (x[0], x[-1])
+    y = np.cumsum(np.random.default_rng(0).random(10_000)[5000:])
+    assert np.abs(np.interp(x, kept_x, kept_y) - y).max() < 0.01 * y.max()
+    assert len(Line("", np.arange(400), np.zeros(400)).x) == 400
+
+
+def test_a_comparison_shows_each_models_own_numbers():
+    result = {
+        "models": ["x/a.bin", "b.bin"], "rows": 12, "verdict": "b.bin is better than x/a.bin: RMSE 1 beside 2",
+        "metrics": {"rmse": {"x/a.bin": 2.0, "b.bin": 1.0, "difference": -1.0, "interval": [-1.5, -0.25]},
+                    "r2": {"x/a.bin": None, "b.bin": 0.5, "difference": None, "interval": None}},
+        "disagree": [{"row": 7, "true": [1.5], "x/a.bin": [0.12345], "b.bin": [2.0, 3.0]}],
+    }  # fmt: skip
+    page = model_page.of_comparison(result)
+    table, differ = page.sections["Metrics"]
+    assert page.answer == ["b.bin is better than a.bin: RMSE 1 beside 2."]
+    assert table.headers[1:3] == ["a.bin", "b.bin"] and table.caption == "12 rows"
+    none = "undefined"
+    assert table.lines == [["RMSE", "2", "1", "-1", "-1.5 to -0.25"], ["R2", none, "0.5", none, none]]
+    assert differ.lines == [["7", "[1.5]", "0.123", "2; 3"]]
+
+
+def test_the_page_of_a_model_tells_the_figures_of_the_test_of_its_rows():
+    """With weights, in the sentence, the tables and the pictures alike."""
+    rng = np.random.default_rng(4)
+    x = rng.normal(size=(120, 2)).round(1)
+    y = (x[:, 0] + rng.normal(size=120) > 0).astype(int)
+    ds = nn.Dataset(x, y, "binary", ["0", "1"], weights=rng.integers(1, 9, 120) / 4)
+    net = nn.Network("2,1", "binary", seed=1)
+    nn.train(net, ds, epochs=5, holdout=0)
+    page = model_page.of_model(net, "m.bin", ds)
+    scores = net.predict(ds.x)[:, 0]
+    auc = metrics.roc_auc_score(y, scores, sample_weight=ds.weights)
+    loss = metrics.log_loss(y, scores.astype(np.float64), sample_weight=ds.weights)
+    written = {line[0]: line[1] for line in tables_of(page.sections["Result"])["metrics"].lines}
+    assert written["ROC-AUC"] == f"{auc:.4f}" and written["log loss"] == f"{loss:.4f}"
+    assert re.search(rf"ROC-AUC {auc:.4f} \(95%: ", page.answer[0])
+    assert area(Drawing(named(page.pictures)["roc"]).points("l s0")) == pytest.approx(auc, abs=NEAR)
