@@ -39,6 +39,7 @@ MAGIC = (  # how files of pictures begin
     rb"\x89PNG\r\n\x1a\n|\xff\xd8\xff|GIF8[79]a|II\*\0|MM\0\*|(?s:BM.{4}\0\0\0\0)|(?s:RIFF.{4}WEBP)|qoif"
     rb"|P[1-6]\s(?:#[^\n]*\n|\s)*\d+\s(?:#[^\n]*\n|\s)*\d+\s|\0\0\0\x0cjP  |\xff\x4f\xff\x51|(?s:.{4}ftypavi[fs])"
 )
+_BEGINNING = re.compile(MAGIC)
 _HEAD = 512  # bytes of a file that show whether it is a picture
 _DECODERS = (  # of Pillow; others open more than pictures, or run programs
     "AVIF", "BMP", "DIB", "GIF", "ICO", "JPEG", "JPEG2000", "MPO", "PCX", "PNG", "PPM", "QOI", "SGI", "TGA", "TIFF",
@@ -196,7 +197,7 @@ def is_picture(file: Path) -> bool:
         return file.suffix.lower() in IMAGE_SUFFIXES
     try:
         with open(file, "rb") as stream:
-            return bool(re.match(MAGIC, stream.read(_HEAD)))
+            return bool(_BEGINNING.match(stream.read(_HEAD)))
     except OSError:
         return False
 
