@@ -4,6 +4,7 @@
     extension()    loads one of them; pointer() hands an array to it, checked
     random.py      the project's random streams: shuffles, row orders, initial weights
     metrics.py     the figures of truth and scores, by name; weights of rows
+    weighted.py    medians, quantiles and counts of weighted values
     bootstrap.py   intervals of the figures, from resampled rows
     thresholds.py  the score from which a row is of class 1, by a rule; probabilities by temperature
     records.py     packed rows of a mixed table: numbers and codes

@@ -14,6 +14,7 @@ from itertools import chain
 
 import numpy as np
 
+from ..core.weighted import row_counts
 from ..settings.values import split_names
 from ..utils import DataError, UsageError, default_threads, listed
 from .column import GAPS, WINDOWS, Column, in_type, shortened
@@ -279,6 +280,7 @@ class Dataset:
     kinds: tuple[Kind, ...] = ()  # of the features; none: all are numbers without gaps
     kept_choices: dict[str, str] = field(default_factory=dict)  # see Choices.kept
     unlabelled: int = 0
+    weightless: int = 0
     unlabelled_words: dict[str, int] = field(default_factory=dict)
     label_type: str | None = None  # of the classes, see column.LABEL_TYPES; None: texts
     ids: dict[str, list[str]] = field(default_factory=dict)
@@ -393,6 +395,18 @@ class Dataset:
         words = [f"{shortened(word) if word else 'empty'} ({rows})" for word, rows in counts]
         return f"left out: {self.unlabelled} rows without a target: {listed(words)}"
 
+    def about_weightless(self) -> str:
+        """Return how many rows were left out because their weight is 0; nothing where none were."""
+        return f"left out: {self.weightless} rows of weight 0" if self.weightless else ""
+
+    def counting_rows(self) -> np.ndarray:
+        """Return the rows (indices, ascending) whose weight is above 0: all others train nothing and judge nothing."""
+        return np.arange(self.rows) if self.weights is None else np.flatnonzero(self.weights)
+
+    def row_counts(self, rows) -> np.ndarray | None:
+        """Return as how many rows each of these rows (indices) counts, float64; None: each as one."""
+        return None if self.weights is None else row_counts(self.weights[rows])
+
     def class_counts(self, rows=None) -> list[int]:
         """Return the rows of each class, in the order of `classes`, among all rows or the given ones."""
         y = self.y if rows is None else self.y[rows]
@@ -457,7 +471,8 @@ def check_trainable(ds: Dataset) -> None:
     """Raise DataError if there is nothing to learn: one class only."""
     if ds.classes is None:
         return
-    counts = ds.class_counts()
+    rows = ds.counting_rows()
+    counts = ds.class_counts(rows)
     present = [name for name, count in zip(ds.classes, counts, strict=True) if count]
     if len(present) == 1:
         column = f", column {ds.targets[0]}" if ds.targets and len(ds.targets) == 1 else ""
@@ -465,7 +480,13 @@ def check_trainable(ds: Dataset) -> None:
         if PICTURE_NAMES in ds.ids:
             told = "expected at least two classes to train on; add a folder of pictures of another class"
         left_out = f"; {ds.about_unlabelled()}" if ds.unlabelled else ""
-        raise DataError(f"{name_of(ds)}{column}: only class {present[0]} ({ds.rows} rows), {told}{left_out}")
+        raise DataError(f"{name_of(ds)}{column}: only class {present[0]} ({len(rows)} rows), {told}{left_out}")
+
+
+def all_weightless(rows: int, what: str = "rows") -> DataError:
+    """Return the error that the weights of all rows, called `what`, are 0."""
+    found = f"the weights of all {rows} {what} are 0"
+    return DataError(f"--weight: {found}, expected one above 0 at least; correct them, or leave it out")
 
 
 # ---------------------------------------------------------------- the digest

@@ -18,6 +18,7 @@ from functools import partial
 import numpy as np
 
 from ..core.records import record_type
+from ..core.weighted import distinct_counts, median, quantiles
 from ..layers import NEAREST_EDGES, InputColumn
 from ..nn_aux import SCALING_ALIASES
 from ..settings.values import NumberEmbedding
@@ -59,13 +60,17 @@ class NumberStatistics:
     they differ; the year's, if they span a quarter of one.
     """
 
-    def __init__(self, values: np.ndarray, are_dates: bool = False):
-        known = values[~np.isnan(values)]
-        self.gap_share = (len(values) - len(known)) / max(1, len(values))
-        self.moments = Moments.of(known[:, None]) if len(known) else None
+    def __init__(self, values: np.ndarray, are_dates: bool = False, counts: np.ndarray | None = None):
+        """counts: as how many rows each value counts; None: each as one."""
+        is_known = ~np.isnan(values)
+        known = values[is_known]
+        of_known = None if counts is None else counts[is_known]
+        self.gap_share = float(np.average(~is_known, weights=counts)) if len(values) else 0.0
+        self.moments = Moments.of(known[:, None], weights=of_known) if len(known) else None
         step = 1 << max(0, math.ceil(math.log2(max(1, len(known)) / SAMPLE)))
         self.sample = known[::step].astype(np.float64)
-        self.median = float(np.median(self.sample)) if len(known) else 0.0
+        self.sample_counts = None if of_known is None else of_known[::step]
+        self.median = median(self.sample, self.sample_counts) if len(known) else 0.0
         cycles = [cycle for cycle in CYCLES if are_dates and len(known) and np.ptp(phase(known, cycle)) > 0]
         self.cycles = [cycle for cycle in cycles if cycle != "year" or np.ptp(known) >= YEAR / 4]
         self.parts = [name for name in PARTS if are_dates and len(known) and np.ptp(part(known, name)) > 0]
@@ -76,19 +81,22 @@ class NumberStatistics:
         The usual value is more than half of all, as 0 is among gains: scaled by their deviation the others would lie
         too close together. None: PIECES or, of few rows, fewer; none without a usual value, or of two values and fewer.
         """
-        values, counts = np.unique(self.sample, return_counts=True)
-        usual = values[2 * counts > counts.sum()]
-        others = self.sample[~np.isin(self.sample, usual)]
-        if len(values) < 3 or (pieces is None and (len(values) < 4 or not len(usual) or len(others) < LEAST_OTHERS)):
+        values, counts = distinct_counts(self.sample, self.sample_counts)
+        is_usual = 2 * counts > counts.sum()
+        usual = values[is_usual]
+        rows = counts[~is_usual].sum()
+        if len(values) < 3 or (pieces is None and (len(values) < 4 or not len(usual) or rows < LEAST_OTHERS)):
             return []
-        pieces = pieces or min(PIECES, len(others) // ROWS_A_PIECE)
-        quantiles = np.quantile(others, np.linspace(0, 1, pieces + 1), method="inverted_cdf")
-        return np.unique([*usual, *quantiles]).tolist()
+        pieces = pieces or min(PIECES, int(rows) // ROWS_A_PIECE)
+        is_other = ~np.isin(self.sample, usual)
+        of_others = None if self.sample_counts is None else self.sample_counts[is_other]
+        ends = quantiles(self.sample[is_other], np.linspace(0, 1, pieces + 1), of_others)
+        return np.unique([*usual, *ends]).tolist()
 
     def frequent(self) -> list[float]:
         """Return values beside the usual one that are often repeated, as sums that a law names are, in float32: most
         rows beside the usual value have one of them. None where pieces can tell all values apart."""
-        values, counts = np.unique(self.sample.astype(np.float32), return_counts=True)
+        values, counts = distinct_counts(self.sample.astype(np.float32), self.sample_counts)
         others = 2 * counts <= counts.sum()
         often = np.flatnonzero(others & (counts >= ROWS_A_VALUE))
         rows = counts[others].sum()
@@ -101,24 +109,39 @@ class TextStatistics:
     """counts: the rows of each text that occurs, in the order of the texts; gaps: the rows whose code is -1; means: of
     the targets by texts, where these are many (train/means.py)."""
 
-    def __init__(self, codes: np.ndarray, words: list[str], means_of: Callable | None = None):
-        self.counts = dict(sorted(Column("text", codes, words).counts().items()))
-        self.rows, self.gaps = len(codes), len(codes) - sum(self.counts.values())
+    def __init__(
+        self,
+        codes: np.ndarray,
+        words: list[str],
+        means_of: Callable | None = None,
+        counts: np.ndarray | None = None,
+    ):
+        """counts: as how many rows each row counts; None: each as one."""
+        self.gaps, *of_words = np.bincount(codes + 1, counts, len(words) + 1).tolist()
+        self.counts = dict(sorted((word, rows) for word, rows in zip(words, of_words, strict=True) if rows))
+        self.rows = self.gaps + sum(of_words)
         are_many = means_of and ONE_HOT < len(self.counts) <= MOST_MEANS
         self.means: dict[str, list[float]] = means_of(codes, words) if are_many else {}
 
 
-def statistics_of(x: TableRows, kinds: Sequence[Kind], rows=slice(None), means_of: Callable | None = None) -> list:
+def statistics_of(
+    x: TableRows,
+    kinds: Sequence[Kind],
+    rows=slice(None),
+    means_of: Callable | None = None,
+    counts: np.ndarray | None = None,
+) -> list:
     """Return the statistics of feature columns in the training rows, some rows of x (indices). kinds: none, if all are
-    numbers. means_of(codes, words) returns the means of the targets, by words, of a column in these rows."""
+    numbers. means_of(codes, words) returns the means of the targets, by words, of a column in these rows. counts: as
+    how many rows each of them counts; None: each as one."""
     found: list[NumberStatistics | TextStatistics] = []
     for column, kind in zip(x.columns, kinds or [NUMBER] * len(x.columns), strict=True):
         values = column.values[rows]
         if kind.kind == "category":
-            found.append(TextStatistics(values, column.words, means_of))
+            found.append(TextStatistics(values, column.words, means_of, counts))
             continue
         values = kind.written.values_of(column.words)[values] if kind.written else values
-        found.append(NumberStatistics(values, kind.kind in ("date", "written date")))
+        found.append(NumberStatistics(values, kind.kind in ("date", "written date"), counts))
     return found
 
 

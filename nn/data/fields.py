@@ -31,7 +31,7 @@ from .column import (
     valued,
     without_words,
 )
-from .dataset import Dataset, Places, Schema, TableRows
+from .dataset import Dataset, Places, Schema, TableRows, all_weightless
 from .kinds import RARE, Kind, kind_of, way_of_numbers
 from .source import TableSource
 from .written import DIGIT
@@ -45,7 +45,43 @@ _FREQUENT = 0.005  # share of the rows whose number may stand for a gap
 _ENOUGH = 10  # fields, none of which is a number, that show a column to be another one than a model's
 
 
-# ---------------------------------------------------------------- rows without a target
+# ---------------------------------------------------------------- rows of weight 0, rows without a target
+
+
+def without_weightless(table: Table, weights: np.ndarray | None, undecided: frozenset[int]) -> tuple[Table, dict]:
+    """Return (the table without the rows of weight 0, what a Dataset says of these). DataError: all are.
+
+    weights: of the rows; None: all are 1. A gap, and what else is no weight, stays for role_values to refuse.
+    undecided: columns that the words of the rows that stay make numbers, dates or texts.
+    """
+    if weights is None or not len(weights):
+        return table, {}
+    is_weightless = weights == 0
+    if not is_weightless.any():
+        return table, {}
+    if is_weightless.all():
+        raise all_weightless(len(table))
+    stays = rows_of_table(table, ~is_weightless)
+    return _decided_again(stays, undecided), {"weightless": int(is_weightless.sum())}
+
+
+def _decided_again(table: Table, undecided: frozenset[int]) -> Table:
+    """Return a table in which the columns of text at these places are what all of their words are."""
+    found = {}
+    for place in undecided:
+        column = table.columns[place]
+        if column.reads == "text" and len(column.words):
+            again = settled(column, None, is_pure=True)
+            if again.reads != "text":
+                found[place] = again
+    if not found:
+        return table
+    columns = {**table.columns, **found}
+    places = sorted({*table.number_places, *(place for place, one in found.items() if one.reads == "number")})
+    numbers = np.empty((len(table), len(places)), table.numbers.dtype)
+    for slot, place in enumerate(places):
+        numbers[:, slot] = columns[place].values
+    return replace(table, columns=columns, numbers=numbers, number_places=places)
 
 
 def without_unlabelled(source: TableSource, table: Table, places: Places) -> tuple[Table, dict]:
@@ -61,12 +97,20 @@ def without_unlabelled(source: TableSource, table: Table, places: Places) -> tup
         told = "expected some that have one; choose the target with --target"
         raise DataError(f"{source.path}: no row has a target, all {len(table)} have a gap there, {told}")
     unlabelled_words = _gap_words(source, table, places.targets)
-    rows = np.flatnonzero(~lacks)
+    found = {"unlabelled": int(lacks.sum()), "unlabelled_words": unlabelled_words}
+    return rows_of_table(table, ~lacks), found
+
+
+def rows_of_table(table: Table, stays: np.ndarray) -> Table:
+    """Return the rows of a table that stay (rows,)."""
+    rows = np.flatnonzero(stays)
     numbers = table.numbers[rows]
     slots, columns = {place: slot for slot, place in enumerate(table.number_places)}, {}
     for place, column in table.columns.items():
-        odd = {word: one for word, one in column.odd.items() if one.rows > 1 or not lacks[one.first]}
+        odd = {word: one for word, one in column.odd.items() if one.rows > 1 or stays[one.first]}
         values, words = numbers[:, slots[place]] if place in slots else column.values[rows], column.words
+        if column.reads != "text" and not np.isnan(values).any():  # fields of odd words are gaps
+            odd = {}
         if column.reads == "text":  # in the order of their first appearance among these rows
             different, first = np.unique(values, return_index=True)
             order = [code for code in different[np.argsort(first)].tolist() if code >= 0]
@@ -74,8 +118,8 @@ def without_unlabelled(source: TableSource, table: Table, places: Places) -> tup
             codes[order] = np.arange(len(order))
             values, words = codes[values], [words[code] for code in order]
         columns[place] = replace(column, values=values, words=words, odd=odd)
-    found = {"unlabelled": int(lacks.sum()), "unlabelled_words": unlabelled_words}
-    return replace(table, columns=columns, numbers=numbers, kept=rows), found
+    kept = rows if table.kept is None else table.kept[rows]
+    return replace(table, columns=columns, numbers=numbers, kept=kept)
 
 
 def _gap_words(source: TableSource, table: Table, targets: list[int]) -> dict[str, int]:

@@ -33,7 +33,7 @@ from .column import (
 )
 from .dataset import PICTURE_NAMES, Dataset, Places, Schema, TableRows, columns_digest, name_of
 from .encoding import ColumnEncoder
-from .fields import odd_remarks, remarks_on, role_values, without_class_name, without_unlabelled
+from .fields import odd_remarks, remarks_on, role_values, without_class_name, without_unlabelled, without_weightless
 from .formats import FORMATS, recognise
 from .frames import open_frame
 from .kinds import NUMBER, Kind, decide, kind_of
@@ -45,16 +45,27 @@ from .targets import dataset_of, now_among, targets_of
 from .written import canonical_word
 
 
-def load(path, schema: Schema, *, labelled: bool = True, memory: int | str | None = None, y=None) -> Dataset:
-    """Read a data set; ds.load explains the arguments and the errors. path: may be a data frame too."""
+def load(
+    path,
+    schema: Schema,
+    *,
+    labelled: bool = True,
+    memory: int | str | None = None,
+    y=None,
+    weights: np.ndarray | None = None,
+) -> Dataset:
+    """Read a data set; ds.load explains the arguments and the errors. path: may be a data frame too. weights: of the
+    rows of such data, checked; those of weight 0 leave before anything is decided by the rows."""
     memory = None if memory is None else BYTES("--memory", memory)
     with records.within(records.share_of(memory)):
-        ds = _loaded(path, schema, labelled, y)
+        ds = _loaded(path, schema, labelled, y, weights)
+    if weights is not None:
+        ds.weights = weights[weights != 0]
     ds.memory = memory
     return ds
 
 
-def _loaded(path, schema: Schema, labelled: bool, y) -> Dataset:
+def _loaded(path, schema: Schema, labelled: bool, y, weights: np.ndarray | None) -> Dataset:
     source = None if isinstance(path, str) else open_frame(path, y=y)
     if source is not None:
         recorded, places = source.path, range(source.features, source.width)
@@ -82,10 +93,14 @@ def _loaded(path, schema: Schema, labelled: bool, y) -> Dataset:
             return _of_arrays(known.pictures(files, schema, labelled), path, schema)
         source, recorded = known.table(files, path, schema), absolute(path)
     places = find_places(source, schema, labelled)
-    table, unlabelled = source.read(_wanted(places, schema)), {}
+    table, unlabelled, weightless = source.read(_wanted(places, schema)), {}, {}
     if "group" in places.roles:
         groups = table.columns[places.roles["group"]]
         table.columns[places.roles["group"]] = canonical(groups, kind_of(groups, Kind("category"), ""))
+    if labelled and not schema.plain:
+        if "weight" in places.roles:
+            weights = table.columns[places.roles["weight"]].values
+        table, weightless = without_weightless(table, weights, _undecided(places, schema))
     for place in places.targets:
         if table.columns[place].reads == "text" and schema.classes is None:
             table.columns[place] = without_class_name(table.columns[place])
@@ -93,7 +108,7 @@ def _loaded(path, schema: Schema, labelled: bool, y) -> Dataset:
         table, unlabelled = without_unlabelled(source, table, places)
     is_whole = labelled or not any(table.columns[place].is_gap.any() for place in places.targets)
     has_targets = bool(places.targets) and is_whole
-    return _dataset(source, table, places, schema, has_targets, path=recorded, **unlabelled)
+    return _dataset(source, table, places, schema, has_targets, path=recorded, **unlabelled, **weightless)
 
 
 def _wanted(places: Places, schema: Schema) -> Wanted:
@@ -120,6 +135,12 @@ def _wanted(places: Places, schema: Schema) -> Wanted:
     names = _class_names(schema, missing) if of_targets != "number" else frozenset()
     targets = frozenset(places.targets)
     return Wanted(reads, frozenset(exact), frozenset(places.ids), targets, missing, dtype, names, is_fixed)
+
+
+def _undecided(places: Places, schema: Schema) -> frozenset[int]:
+    """Return the columns whose words decide what they are."""
+    reads = _wanted(places, schema).reads
+    return frozenset(place for place in {*places.features, *places.targets} if reads[place] is None)
 
 
 def _class_names(schema: Schema, missing: frozenset[str]) -> frozenset[str]:
@@ -317,8 +338,8 @@ def load_for(
     given = {name: value for name, value in (("separator", separator), ("header", header)) if value}
     schema = replace(schema, choices=replace(schema.choices, strict=strict, **given))
     ds = load(path, schema, labelled=labelled, memory=memory, y=y)
-    if ds.unlabelled:
-        log.warning("%s: %s", name_of(ds), ds.about_unlabelled())
+    for told in filter(None, [ds.about_unlabelled(), ds.about_weightless()]):
+        log.warning("%s: %s", name_of(ds), told)
     if schema.fills_gaps and not strict:
         ds = without_gaps(net, ds, "; --strict refuses them")
     if net.encoding is not None:

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from ..core.weighted import median
 from ..utils import listed, log
 
 MEDIAN_ROWS = 1 << 17  # of which medians are taken, as of a table's columns
@@ -14,20 +15,23 @@ _BLOCK_VALUES = 1 << 20  # looked at for gaps at a time
 _MOST_TOLD = 20  # columns in a message
 
 
-def medians_of(x, rows: np.ndarray | slice = slice(None)) -> list[float] | None:
+def medians_of(x, rows: np.ndarray | slice = slice(None), weights: np.ndarray | None = None) -> list[float] | None:
     """Return the median of each column of x, (rows, columns), in some rows (indices); None where x are no plain
     numbers: images, pixels, tables with more than numbers, numbers that are not finite.
 
-    Of many rows the medians are those of every second one, every third one, ...
+    weights: of these rows, above 0; None: all are 1. Of many rows the medians are those of every second one,
+    every third one, ...
     """
     if not isinstance(x, np.ndarray) or x.ndim != 2 or x.dtype == np.uint8:
         return None
     rows = np.arange(len(x))[rows]
     most = max(1, min(MEDIAN_ROWS, _SAMPLE_VALUES // max(1, x.shape[1])))
-    sample = x[rows[:: -(-len(rows) // most) or 1]]
+    some = slice(None, None, -(-len(rows) // most) or 1)
+    sample = x[rows[some]]
     if not sample.size:
         return None
-    medians = np.array([np.median(column.astype(np.float64)) for column in sample.T])
+    counts = None if weights is None else weights[some]
+    medians = np.array([median(column.astype(np.float64), counts) for column in sample.T])
     return medians.tolist() if np.isfinite(medians).all() else None
 
 

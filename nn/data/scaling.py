@@ -33,9 +33,18 @@ class Scaling:
 
     @classmethod
     def fit(
-        cls, kind: str, x: np.ndarray, rows=None, *, columns: list[str] | None = None, strict: bool = False
+        cls,
+        kind: str,
+        x: np.ndarray,
+        rows=None,
+        *,
+        weights: np.ndarray | None = None,
+        columns: list[str] | None = None,
+        strict: bool = False,
     ) -> Scaling:
         """Return constants of a kind of SCALINGS from the given rows (indices) of x, or from all of them.
+
+        weights: of these rows, above 0; None: all are 1.
 
         Constant features are warned about, once and with their number; `strict` normalization, which would
         divide by 0 there, raises a DataError that names the first (from `columns`).
@@ -45,7 +54,7 @@ class Scaling:
             raise UsageError(f"unknown scaling '{kind}', expected one of {', '.join(SCALINGS)}")
         if not SCALINGS[kind].is_fitted:
             return cls(kind)
-        moments = Moments.of(x, rows)
+        moments = Moments.of(x, rows, weights=weights)
         low, constant = moments.low, moments.low == moments.high
         called = columns or [f"{feature + 1} of {len(low)}" for feature in range(len(low))]
         if strict and kind == "normalization" and constant.any():
@@ -131,28 +140,37 @@ class Moments:
     deviation: np.ndarray
 
     @classmethod
-    def of(cls, x: np.ndarray, rows=None, *, block_values: int = _BLOCK_VALUES) -> Moments:
+    def of(
+        cls,
+        x: np.ndarray,
+        rows=None,
+        *,
+        weights: np.ndarray | None = None,
+        block_values: int = _BLOCK_VALUES,
+    ) -> Moments:
         """Return the moments of x, (rows, features) or (rows, channels, height, width), or of some rows (indices).
 
-        block_values: added up at a time, which decides how sums are rounded. Raises UsageError if there are no rows.
+        weights: of these rows, above 0: one of weight 2 counts as the row twice; None: all are 1. block_values: added
+        up at a time, which decides how sums are rounded. Raises UsageError if there are no rows.
         """
         axes, total, count = (0,) if x.ndim == 2 else (0, 2, 3), 0.0, 0
         low, high = np.inf, -np.inf
         with np.errstate(over="ignore", invalid="ignore"):  # constants() refuses what is no number then
-            for block in _row_blocks(x, rows, block_values):
+            for block, counts in _weighted_blocks(x, rows, weights, block_values):
                 block = block.astype(np.float64)
                 low = np.minimum(low, block.min(axis=axes))
                 high = np.maximum(high, block.max(axis=axes))
-                total = total + block.sum(axis=axes)
-                count += block.size // block.shape[1]
+                total = total + _weighted_sum(block, counts, axes)
+                count += math.prod(block.shape[2:]) * (len(block) if counts is None else counts.sum())
             if not count:
                 raise UsageError("no rows to find the scaling constants in; use --scaling none")
             mean = total / count
             squares, shift = 0.0, _beside(mean, x)
-            for block in _row_blocks(x, rows, block_values):  # differences to the mean: no cancellation
+            for block, counts in _weighted_blocks(x, rows, weights, block_values):
+                # differences to the mean: no cancellation
                 block = block.astype(np.float64)
                 block -= shift
-                squares = squares + np.square(block, out=block).sum(axis=axes)
+                squares = squares + _weighted_sum(np.square(block, out=block), counts, axes)
             return cls(low, high, mean, np.sqrt(squares / count))
 
 
@@ -161,6 +179,20 @@ def _row_blocks(x: np.ndarray, rows=None, size: int = _BLOCK_VALUES):
     step = max(1, size // max(1, math.prod(x.shape[1:])))
     for start in range(0, len(x) if rows is None else len(rows), step):
         yield x[start : start + step] if rows is None else x[rows[start : start + step]]
+
+
+def _weighted_blocks(x: np.ndarray, rows, weights: np.ndarray | None, size: int):
+    """Yield blocks as _row_blocks does, each with the weights of its rows; None: all are 1."""
+    start = 0
+    for block in _row_blocks(x, rows, size):
+        yield block, None if weights is None else weights[start : start + len(block)]
+        start += len(block)
+
+
+def _weighted_sum(block: np.ndarray, weights: np.ndarray | None, axes: tuple[int, ...]) -> np.ndarray:
+    if weights is None:
+        return block.sum(axis=axes)
+    return (weights.reshape(-1, *[1] * (block.ndim - 1)) * block).sum(axis=axes)
 
 
 def _beside(values: np.ndarray, x: np.ndarray) -> np.ndarray:

@@ -9,7 +9,7 @@ import numpy as np
 
 from ..core.random import STREAM_FOLDS, STREAM_HOLDOUT, STREAM_VALIDATION, shuffled
 from ..utils import UsageError, listed, log
-from .dataset import Dataset
+from .dataset import Dataset, all_weightless
 from .twins import count_of_twins, twins_to_keep_together
 
 LEAST_OF_CLASS = 2  # rows of a class that folds can judge: one is tested, another trained on
@@ -27,14 +27,18 @@ def split_rows(ds: Dataset, holdout: float, validation: float, seed: int, rows=N
     """Return the split of a data set, or of some rows (indices): the share `holdout` of them, and `validation` of those
     that are left.
 
-    Of each class that share is taken, rounded down; for regression of all rows; drawn by seed. With ds.times the last
-    rows in time are taken, none of the time of a row that stays. With ds.groups whole groups, as near the share as they
-    come, with both those whose last row is latest. Raises UsageError for a share that is none, and for indices that are
-    none, or twice there.
+    Rows of weight 0 are in no part. Of each class that share is taken, rounded down; for regression of all rows; drawn
+    by seed. With ds.times the last rows in time are taken, none of the time of a row that stays. With ds.groups whole
+    groups, as near the share as they come, with both those whose last row is latest. Raises UsageError for a share that
+    is none, and for indices that are none, or twice there; DataError where all rows have weight 0.
     """
-    own = np.arange(ds.rows) if rows is None else np.unique(np.asarray(rows, np.int64))
+    own = ds.counting_rows() if rows is None else np.unique(np.asarray(rows, np.int64))
     if rows is not None and (len(own) != len(rows) or not len(own) or own[0] < 0 or own[-1] >= ds.rows):
         raise UsageError(f"rows: expected indices from 0 to {ds.rows - 1}, at least one and each once")
+    if ds.weights is not None:
+        own = own[ds.weights[own] > 0]
+        if not len(own):
+            raise all_weightless(ds.rows if rows is None else len(rows))
     rest, held = _apart(ds, own, holdout, "--holdout", seed, STREAM_HOLDOUT)
     training, validating = _apart(ds, rest, validation, "--validation", seed, STREAM_VALIDATION)
     return Split(training, validating, held)
@@ -205,7 +209,7 @@ def remark_on_rare_classes(ds: Dataset, split: Split) -> None:
     """Say in one line which classes have too few rows to be in every part of the split."""
     parts = {"validation": split.validation, "held-out": split.holdout}
     counts = {name: ds.class_counts(rows) for name, rows in parts.items() if len(rows) and ds.classes is not None}
-    rows = ds.class_counts() if counts else []
+    rows = ds.class_counts(ds.counting_rows()) if counts else []
     rare = [i for i, count in enumerate(rows) if count and not all(found[i] for found in counts.values())]
     if rare:
         named = listed([f"{ds.classes[i]} ({rows[i]})" for i in rare])

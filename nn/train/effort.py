@@ -104,8 +104,10 @@ def rule_for(ds: Dataset) -> dict:
     """
     if ds.task != "binary":
         return {}
-    count = int(np.count_nonzero(ds.y))
-    return {"threshold": "f1"} if LEAST_RARE <= count <= RARE * ds.rows else {}
+    counts = ds.row_counts(slice(None))
+    rows = ds.rows if counts is None else counts.sum()
+    positive = np.count_nonzero(ds.y) if counts is None else counts @ ds.y
+    return {"threshold": "f1"} if LEAST_RARE <= positive <= RARE * rows else {}
 
 
 def replacing(names: Collection[str]) -> str | None:
@@ -159,7 +161,10 @@ class Effort:
         operations. Raises UsageError for rows that cannot be divided into folds."""
         rows, images = self._rows(), self._ds.are_images
         means = means_of(self._ds, rows, bool(self._means))
-        statistics = functools.cache(lambda: statistics_of(TableRows.of(self._ds.x), self._ds.kinds, rows, means))
+
+        @functools.cache
+        def statistics() -> list:
+            return statistics_of(TableRows.of(self._ds.x), self._ds.kinds, rows, means, self._ds.row_counts(rows))
 
         def network(candidate: Candidate) -> Network:
             net, settings = self._network(candidate), self._settings(candidate)
@@ -168,18 +173,34 @@ class Effort:
             return net
 
         self._by_share = images or self._ds.rows * row_bytes(network(WAVES)) > random.SHUFFLED_BYTES
-        each = [(candidate, network(candidate)) for candidate in self._candidates(rows)]
-        costs = [(candidate, net, candidate.operations(net, len(rows))) for candidate, net in each]
         if images:  # the budget has decided how long they are trained
-            return costs
-        budget, found, known = EFFORTS[self._effort], [], set()
+            each = [(candidate, network(candidate)) for candidate in self._candidates(rows, self._effort)]
+            return [(candidate, net, candidate.operations(net, len(rows))) for candidate, net in each]
+        return self._affordable(self._effort, rows, network)
+
+    def _affordable(self, effort: str, rows: np.ndarray, network: Callable) -> list[tuple[Candidate, Network, float]]:
+        """Return the candidates of an effort that its budget has room for, each with its network and operations.
+
+        Where it has room for none: the cheapest, or what the next higher effort takes, if that takes less: of very wide
+        tables the one candidate of a lower effort is none of the cheapest.
+        """
+        each = [(candidate, network(candidate)) for candidate in self._candidates(rows, effort)]
+        costs = [(candidate, net, candidate.operations(net, len(rows))) for candidate, net in each]
+        budget, found, known = EFFORTS[effort], [], set()
         for candidate, net, cost in costs:
             same = replace(candidate, number_embedding=None), tuple(net.layers)  # without numbers nothing is embedded
             if cost <= budget and same not in known:
                 found.append((candidate, net, cost))
                 budget -= cost
                 known.add(same)
-        return found or [min(costs, key=lambda one: one[2])]
+        if found:
+            return found
+        cheapest = [min(costs, key=lambda one: one[2])]
+        higher = list(EFFORTS)[list(EFFORTS).index(effort) + 1 :]
+        if not higher:
+            return cheapest
+        others = self._affordable(higher[0], rows, network)
+        return min(cheapest, others, key=lambda each: sum(cost for *_, cost in each))
 
     def _network(self, candidate: Candidate) -> Network:
         return Network.for_data(self._ds, candidate.layers(self._ds), **self._of_network)
@@ -191,16 +212,16 @@ class Effort:
     def _rows(self) -> np.ndarray:
         return split_rows(self._ds, self._fixed.get("holdout", 0.0), 0.0, self._seed).training
 
-    def _candidates(self, rows: np.ndarray) -> list[Candidate]:
+    def _candidates(self, rows: np.ndarray, effort: str) -> list[Candidate]:
         """Return the candidates for these rows, with the settings that are given."""
         own = {name: self._fixed[name] for name in ("epochs", "patience") if name in self._fixed}
         if self._activation:
             own["activation"] = self._activation
         if self._ds.are_images:
             tries = self._fixed.keys().isdisjoint(("augment", "epochs"))
-            found = image_candidates(self._effort, len(rows), lambda one: multiply_adds(self._network(one)), tries)
+            found = image_candidates(effort, len(rows), lambda one: multiply_adds(self._network(one)), tries)
             return [replace(one, **own) for one in found]
-        found = candidates_for(len(rows), self._effort)
+        found = candidates_for(len(rows), effort)
         folds = None if self._by_share else most_folds(self._ds, rows, found[0].folds, self._seed)
         if folds is None and not self._by_share:
             raise UsageError(f"--effort {self._effort}: {len(rows)} rows are too few to be divided into folds")

@@ -17,7 +17,7 @@ import numpy as np
 from ..core.metrics import decide
 from ..data import loading
 from ..data.column import TYPES_OF_NUMPY, number_text
-from ..data.dataset import Choices, Dataset, Schema, TableRows, with_gaps
+from ..data.dataset import Choices, Dataset, Schema, TableRows, all_weightless, with_gaps
 from ..data.encoding import CALL_ROWS
 from ..data.frames import open_frame
 from ..layers import begins_auto, input_shape, parse
@@ -93,17 +93,17 @@ class _NetworkEstimator(BaseEstimator):
         names = _names(y)
         with _value_errors():
             X, y = self._checked(X, y)
-            X, targets = self._dense(X), self._targets(y)
-            ds = loading.load(X, self._schema(), y=targets)
-            ds.weights = self._weights(X, sample_weight)
+            weights = self._weights(X, sample_weight)
+            X, targets = self._dense(X), self._counting_targets(y, weights)
+            ds = loading.load(X, self._schema(), y=targets, weights=weights)
             seed = self.random_state
             seed = int(seed if isinstance(seed, numbers.Integral) else check_random_state(seed).randint(2**31))
             if self._may_choose(ds, eval_set):
                 of_network = {
                     "seed": seed,
                     **self._given("network", "engine"),
-                }  # rows of weight 0 train and judge nothing
-                choice = Effort(_counting(ds), self.effort or DEFAULTS["effort"], self._given("train"), of_network)
+                }
+                choice = Effort(ds, self.effort or DEFAULTS["effort"], self._given("train"), of_network)
                 net, figures = choice.run(train)
             else:
                 net, figures = self._trained(ds, seed, eval_set)
@@ -124,7 +124,7 @@ class _NetworkEstimator(BaseEstimator):
         given += [] if eval_set is None else ["eval_set"]
         if self.effort is not None and BY_NAME["effort"].check(self.effort) != QUICK and given:
             raise UsageError(f"effort {self.effort}: {given[0]} is not for it; leave one of them out")
-        return not given and why_not(_counting(ds), self.effort) is None
+        return not given and why_not(ds, self.effort) is None
 
     def _trained(self, ds: Dataset, seed: int, eval_set) -> tuple[Network, dict]:
         """Train one network, or several, as the parameters say."""
@@ -166,6 +166,16 @@ class _NetworkEstimator(BaseEstimator):
         rows = X if isinstance(X, np.ndarray) else np.zeros((len(X), 1))
         return _check_sample_weight(sample_weight, rows, dtype=np.float64)
 
+    def _counting_targets(self, y: np.ndarray, weights: np.ndarray | None, reset: bool = True) -> np.ndarray:
+        """Return targets as _targets does, by the rows of a weight above 0; the others, which leave, have 0."""
+        counts = slice(None) if weights is None else weights != 0
+        if weights is not None and not counts.any():
+            raise all_weightless(len(y))
+        found = self._targets(y[counts], reset)
+        targets = np.zeros((len(y), *found.shape[1:]), found.dtype)
+        targets[counts] = found
+        return targets
+
     def _validation(self, eval_set):
         """Return a function that reads the rows of eval_set as a network reads its data."""
         if isinstance(eval_set, list) and len(eval_set) == 1:
@@ -174,12 +184,11 @@ class _NetworkEstimator(BaseEstimator):
             raise ValueError("eval_set: expected (X, y) or (X, y, sample_weight)")
         X, y = self._checked(*eval_set[:2], reset=False)
         X = self._dense(X)
-        targets, weights = self._targets(y, reset=False), self._weights(X, (*eval_set, None)[2])
+        weights = self._weights(X, (*eval_set, None)[2])
+        targets = self._counting_targets(y, weights, reset=False)
 
         def read(net: Network) -> Dataset:
-            ds = loading.load(X, net.schema, y=targets)
-            ds.weights = weights
-            return ds
+            return loading.load(X, net.schema, y=targets, weights=weights)
 
         return read
 
@@ -371,11 +380,6 @@ def _names(y) -> list[str] | None:
 def _logit(share) -> np.ndarray:
     share = np.clip(share, _LEAST_SHARE, 1 - _LEAST_SHARE)
     return np.log(share) - np.log1p(-share)
-
-
-def _counting(ds: Dataset) -> Dataset:
-    """Return the rows without those of weight 0, which train nothing and judge nothing."""
-    return ds if ds.weights is None else ds.of_rows(np.flatnonzero(ds.weights))
 
 
 def _fields(X: np.ndarray) -> np.ndarray:

@@ -60,8 +60,8 @@ def fit(
     saving = checkpoint if isinstance(checkpoint, Checkpoint) else Checkpoint(checkpoint, **of_checkpoint)
     described = parsed(layers, of_network)
     ds = data if isinstance(data, Dataset) else training_data(data, target, described, of_load, of_network)
-    if ds.unlabelled:
-        log.warning("%s: %s", name_of(ds), ds.about_unlabelled())
+    for told in filter(None, [ds.about_unlabelled(), ds.about_weightless()]):
+        log.warning("%s: %s", name_of(ds), told)
     reason = chooses and why_not(ds, chooses)
     if reason and effort:
         raise UsageError(f"--effort {effort}: {reason}; leave it out or give --layers")

@@ -47,7 +47,8 @@ class WordMeans:
         self._ds, self._rows, y = ds, rows, ds.y[rows]
         is_each = ds.task == "multiclass"
         self._targets = y[:, None] == np.arange(len(ds.classes)) if is_each else y.reshape(len(y), -1)
-        self._weights = np.ones(len(rows)) if ds.weights is None else ds.weights[rows]
+        counts = ds.row_counts(rows)
+        self._counts = np.ones(len(rows)) if counts is None else counts
 
     def of_words(self, codes: np.ndarray, words: Sequence[str]) -> dict[str, list[float]]:
         """Return the means of each word that the training rows have. codes: of these rows, -1 a gap."""
@@ -78,12 +79,12 @@ class WordMeans:
     @np.errstate(over="ignore")  # huge targets have means of 0
     def _by_code(self, codes: np.ndarray, words: int, some) -> np.ndarray:
         """Return the means (words + 1, targets) of some of the training rows, 0 of a gap."""
-        codes, weights, means = codes[some] % (words + 1), self._weights[some], []
+        codes, weights, means = codes[some] % (words + 1), self._counts[some], []
         counts = np.bincount(codes, weights, words + 1)
         whole = max(weights.sum(), np.finfo(np.float64).tiny)
         for one in self._targets[some].T:
             above = one - (weights * one).sum() / whole
-            mean = np.bincount(codes, weights * above, words + 1) / (counts + SMOOTHING * whole / max(1, len(codes)))
+            mean = np.bincount(codes, weights * above, words + 1) / (counts + SMOOTHING)
             mean[-1] = 0
             means.append(mean / (np.sqrt((weights * above**2).sum() / whole) or 1))
         return np.stack(means, axis=1)

@@ -12,7 +12,7 @@ import numpy as np
 from ..backends.engine import Engine
 from ..core import random
 from ..data.column import GAPS, WINDOWS
-from ..data.dataset import TableRows, as_read_by, name_of
+from ..data.dataset import TableRows, all_weightless, as_read_by, name_of
 from ..data.encoding import Encoding, statistics_of
 from ..data.kinds import NUMBER
 from ..data.loading import load_for, without_gaps
@@ -93,7 +93,7 @@ class TrainingRows:
         self.judging, of_judging = self.training._replace(rows=own), of_training
         if file:
             x, *of_judging = _engine_rows(net, of_classes, file)
-            self.judging = Part(file, np.arange(file.rows), engine.load(x, *of_judging), *of_judging[1:])
+            self.judging = Part(file, file.counting_rows(), engine.load(x, *of_judging), *of_judging[1:])
         judging = self.judging if len(self.judging.rows) else self.training
         each = (self.training.rows, of_training), (judging.rows, of_judging)
         targets = [targets_of(*(array[rows] for array in arrays), outputs=net.outputs) for rows, arrays in each]
@@ -144,6 +144,9 @@ def split_of(ds: Dataset, options: Options, seed: int, remark: bool = False) -> 
         if remark and share and not len(rows):
             log.warning("the data is too small for --%s %g: training on all %d rows", flag, share, len(split.training))
     if remark:
+        weightless = ds.rows - len(ds.counting_rows())
+        if weightless:
+            log.warning("%s: left out: %d rows of weight 0", name_of(ds), weightless)
         remark_on_rare_classes(ds, split)
         if len(split.holdout) or len(split.validation):
             remark_on_twins(ds, np.concatenate(split), are_shared_out=True)
@@ -177,24 +180,24 @@ def _class_weights(options: Options, ds: Dataset, training) -> np.ndarray | None
 def check_any_weight(weights: np.ndarray | None, rows, what: str) -> None:
     """Raise DataError where these rows, named `what`, have weights that are all 0."""
     if weights is not None and len(rows) and not weights[rows].any():
-        found = f"the weights of all {len(rows)} {what} rows are 0"
-        raise DataError(f"--weight: {found}, expected one above 0 at least; correct them, or leave it out")
+        raise all_weightless(len(rows), f"{what} rows")
 
 
 def facts_of(net, ds: Dataset, rows, o: Options, any_holdout: bool) -> dict:
     """Return the facts of Network.describe: what a network must know to read such data again."""
+    weights = None if ds.weights is None else ds.weights[rows]
     if net.encoding is not None:
         scaling = Scaling()  # the encoding has the constants
     else:
         is_flat = not isinstance(input_shape(net.layers), tuple)
         x = ds.x.reshape(ds.rows, -1) if is_flat else ds.x
-        scaling = Scaling.fit(o.scaling, x, rows, columns=ds.columns, strict=net.reference)
+        scaling = Scaling.fit(o.scaling, x, rows, weights=weights, columns=ds.columns, strict=net.reference)
         if np.isnan(scaling.shift).any():
             refuse_gaps(ds)
     of_targets = None
     if net.task == "regression" and (o.scaling != "none" or o.clip) and not net.reference:
         y = ds.y[rows].reshape(len(rows), -1)
-        moments = Moments.of(y, block_values=min(y.size, MOMENT_VALUES))
+        moments = Moments.of(y, weights=weights, block_values=min(y.size, MOMENT_VALUES))
         if o.scaling == "none":
             of_targets = Scaling("standardization", np.zeros_like(moments.low), np.ones_like(moments.low))
         else:
@@ -202,6 +205,7 @@ def facts_of(net, ds: Dataset, rows, o: Options, any_holdout: bool) -> dict:
         if o.clip:
             margin = CLIP_MARGIN * (moments.high - moments.low)
             of_targets = replace(of_targets, low=moments.low - margin, high=moments.high + margin)
+    is_divided_as_read = ds.weights is None or bool(ds.weights.all())  # without weights set since, which no file has
     return {
         "columns": ds.columns,
         "targets": ds.targets,
@@ -213,10 +217,10 @@ def facts_of(net, ds: Dataset, rows, o: Options, any_holdout: bool) -> dict:
         "code_page": WINDOWS,
         "number_type": None if ds.are_images else _number_type(ds.x),
         "holdout": o.holdout if any_holdout else 0.0,
-        "dataset": origin_of(ds),
+        "dataset": origin_of(ds) if is_divided_as_read else None,
         "scaling": scaling,
         "target_scaling": of_targets,
-        "medians": None if net.reference or ds.are_images else medians_of(ds.x, rows),
+        "medians": None if net.reference or ds.are_images else medians_of(ds.x, rows, weights),
         "pictures": pictures_of(ds, scaling) if net.encoding is None and not net.reference else None,
         "config": config_of(net, ds, o),
     }
@@ -277,7 +281,11 @@ def fit_encoding(net, ds: Dataset, o: Options, split: Split | None = None) -> No
     they are to become more."""
     rows = (split or split_of(ds, o, net.seed)).training
     means = means_of(ds, rows, o.target_means)
-    encode(net, ds, lambda: statistics_of(TableRows.of(ds.x), ds.kinds, rows, means), o.scaling, o.number_embedding)
+
+    def statistics() -> list:
+        return statistics_of(TableRows.of(ds.x), ds.kinds, rows, means, ds.row_counts(rows))
+
+    encode(net, ds, statistics, o.scaling, o.number_embedding)
 
 
 def encode(net, ds: Dataset, statistics: Callable[[], list], scaling: str, asked: str | None) -> None:

@@ -94,7 +94,8 @@ def test_the_baseline_is_the_loss_of_what_the_training_rows_tell(task, loss, out
     result = trained(ds, loss, output, epochs=1, **flags)
     split = split_rows(ds, 0.2, 0.0, 3)
     if task == "regression":
-        y = (ds.y - ds.y[split.training].mean(axis=0)) / ds.y[split.training].std(axis=0)
+        repeated = ds.y[np.repeat(split.training, weights[split.training])]  # scaled by weighted moments
+        y = (ds.y - repeated.mean(axis=0)) / repeated.std(axis=0)
     else:
         y = np.eye(len(ds.classes))[ds.y] if task == "multiclass" else ds.y[:, None].astype(float)
         weights = weights * ((1 + ds.y) if weighted else 1)

@@ -105,10 +105,11 @@ def test_rows_that_judge_have_the_means_of_all_training_rows():
     assert len(judged) == 90 and (found[judged] == every[judged]).all()
 
 
-def test_weights_count_and_their_unit_does_not():
+def test_weights_count_and_the_unit_of_those_that_are_no_numbers_of_rows_does_not():
     weights = np.random.default_rng(1).integers(0, 3, ROWS).astype(float)
-    usual, larger = (reader(dataset(weights=factor * weights)).encoding.encoders[0].means for factor in (1, 8))
-    assert usual == {word: pytest.approx(mean) for word, mean in larger.items()}
+    fine, coarse = (reader(dataset(weights=unit * weights)).encoding.encoders[0].means for unit in (0.3, 0.7))
+    assert fine == {word: pytest.approx(mean) for word, mean in coarse.items()}
+    usual = reader(dataset(weights=weights)).encoding.encoders[0].means
     y = dataset().y.copy()
     y[weights == 0] = 1e6
     assert reader(dataset(weights=weights, y=y)).encoding.encoders[0].means == usual

@@ -1,0 +1,43 @@
+"""Statistics of weighted values: a value of weight 2 counts as the value twice."""
+
+from __future__ import annotations
+
+import numpy as np
+
+
+def row_counts(weights: np.ndarray) -> np.ndarray:
+    """Return as how many rows each row counts: its weight, where all are whole numbers; else divided by their mean,
+    since weights that are no numbers of rows say how much a row counts beside the others."""
+    if (weights == np.floor(weights)).all():
+        return weights
+    return weights / weights.mean()
+
+
+def distinct_counts(values: np.ndarray, counts: np.ndarray | None) -> tuple[np.ndarray, np.ndarray]:
+    """Return (values, ascending and each once; the count of each). counts: of each value; None: 1 of each."""
+    if counts is None:
+        return np.unique(values, return_counts=True)
+    distinct, place = np.unique(values, return_inverse=True)
+    return distinct, np.bincount(place.reshape(-1), counts, len(distinct))
+
+
+def median(values: np.ndarray, counts: np.ndarray | None) -> float:
+    """Return the median of values, one at least; the mean of two where half of all lie below and above."""
+    if counts is None:
+        return float(np.median(values))
+    order = np.argsort(values, kind="stable")
+    below = np.cumsum(counts[order], dtype=np.float64)
+    half = below[-1] / 2
+    first = np.searchsorted(below, half, side="left")
+    second = min(np.searchsorted(below, half, side="right"), len(values) - 1)
+    return float(np.mean(values[order][[first, second]]))
+
+
+def quantiles(values: np.ndarray, shares: np.ndarray, counts: np.ndarray | None) -> np.ndarray:
+    """Return for each share the least value that so many of all do not exceed."""
+    if counts is None:
+        return np.quantile(values, shares, method="inverted_cdf")
+    order = np.argsort(values, kind="stable")
+    below = np.cumsum(counts[order], dtype=np.float64)
+    places = np.searchsorted(below, shares * below[-1], side="left")
+    return values[order][np.minimum(places, len(values) - 1)]

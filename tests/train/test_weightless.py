@@ -1,0 +1,248 @@
+"""Rows of weight 0 leave, and a row of weight 2 is the row twice, in every statistic of the training rows."""
+
+import numpy as np
+import pytest
+from support.command_line import run
+
+import nn
+from nn.core.weighted import median, quantiles
+from nn.data.column import Column
+from nn.data.dataset import TableRows
+from nn.data.encoding import CategoryEncoder, NumberEncoder, statistics_of
+from nn.data.kinds import NUMBER, Kind
+from nn.data.scaling import Moments, Scaling
+
+MARK = -9999.0
+QUICK = {"layers": "auto,8,1", "epochs": 3, "holdout": 0.0}
+
+
+def table(rows=600, seed=0):
+    """Return (x, y, weights): every fifth row has no label, but a mark, and the weight 0."""
+    rng = np.random.default_rng(seed)
+    x = rng.normal(size=(rows, 3)).astype(np.float32)
+    y = x @ np.array([1.0, -2.0, 0.5]) + 10
+    weights = np.ones(rows)
+    weights[::5] = 0
+    y[::5] = MARK
+    x[::5] *= 1000
+    return x, y, weights
+
+
+def written(path, x, y, weights):
+    lines = ["a,b,c,w,target"]
+    lines += [",".join(map(repr, map(float, (*row, w, t)))) for row, w, t in zip(x, weights, y, strict=True)]
+    path.write_text("\n".join(lines) + "\n")
+    return str(path)
+
+
+def same_networks(one, other):
+    assert one.vector.tobytes() == other.vector.tobytes()
+    for name in ("shift", "scale", "low", "high"):
+        for kind in ("scaling", "target_scaling"):
+            assert getattr(getattr(one, kind), name).tolist() == getattr(getattr(other, kind), name).tolist()
+
+
+def test_rows_of_weight_0_of_a_file_leave_before_anything_is_decided(tmp_path):
+    x, y, weights = table()
+    ds = nn.load(written(tmp_path / "all.csv", x, y, weights), weight="w")
+    left = nn.load(written(tmp_path / "left.csv", *(each[weights > 0] for each in (x, y, weights))), weight="w")
+    assert (ds.rows, ds.weightless, left.weightless) == (480, 120, 0)
+    assert ds.about_weightless() == "left out: 120 rows of weight 0"
+    np.testing.assert_array_equal(ds.x, left.x)
+    np.testing.assert_array_equal(ds.y, left.y)
+    nets = []
+    for each in (ds, left):
+        net = nn.Network.for_data(each, QUICK["layers"])
+        nn.train(net, each, clip=True, epochs=2)
+        nets.append(net)
+    same_networks(*nets)
+
+
+def test_a_class_whose_rows_all_have_weight_0_is_no_class(tmp_path):
+    lines = ["a,w,target", *(f"{i},{int(i % 3 > 0)},{['none', 'no', 'yes'][i % 3]}" for i in range(60))]
+    (tmp_path / "t.csv").write_text("\n".join(lines) + "\n")
+    ds = nn.load(str(tmp_path / "t.csv"), weight="w")
+    assert (ds.task, ds.classes, ds.rows) == ("binary", ["no", "yes"], 40)
+
+
+@pytest.mark.parametrize("word", ["n/k", "inf"])
+def test_odd_words_of_rows_of_weight_0_are_nobodys(tmp_path, word):
+    lines = ["a,w,target", *(f"{i % 7},{int(i % 3 > 0)},{i * 1.5 if i % 3 else word}" for i in range(90))]
+    (tmp_path / "t.csv").write_text("\n".join(lines) + "\n")
+    ds = nn.load(str(tmp_path / "t.csv"), weight="w", task="regression")
+    assert (ds.rows, ds.task, float(ds.y.max())) == (60, "regression", 133.5)
+
+
+@pytest.mark.parametrize("validation", [None, 0.25])
+def test_rows_of_weight_0_of_a_dataset_train_nothing_and_judge_nothing(validation):
+    x, y, weights = table()
+    ds, counts = nn.load(x, y=y), weights > 0
+    ds.weights = weights
+    left = nn.load(x[counts], y=y[counts])
+    left.weights = weights[counts]
+    nets = []
+    for each in (ds, left):
+        net = nn.Network.for_data(each, QUICK["layers"])
+        figures = nn.train(net, each, epochs=3, holdout=0.2, validation=validation, clip=True)
+        assert figures["holdout"] == 96
+        nets.append(net)
+    same_networks(*nets)
+    rows = np.arange(0, 600, 2)
+    of_some = nn.Network.for_data(ds, QUICK["layers"])
+    nn.train(of_some, ds, rows=rows, epochs=1)
+    same_left = nn.Network.for_data(left, QUICK["layers"])
+    nn.train(same_left, left, rows=np.searchsorted(np.flatnonzero(counts), rows[counts[rows]]), epochs=1)
+    same_networks(of_some, same_left)
+
+
+def test_validation_rows_of_weight_0_judge_nothing():
+    x, y, weights = table()
+    train, counts = nn.load(x[weights > 0], y=y[weights > 0]), weights > 0
+    judged = []
+    for validation in (nn.load(x, y=y), nn.load(x[counts], y=y[counts])):
+        validation.weights = weights[: validation.rows] if validation.rows == 600 else weights[counts]
+        net = nn.Network.for_data(train, QUICK["layers"])
+        judged.append(nn.train(net, train, epochs=3, holdout=0.0, validation=validation)["val_loss"])
+    assert judged[0] == judged[1]
+
+
+def test_folds_leave_rows_of_weight_0_out():
+    x, y, weights = table(200)
+    ds = nn.load(x, y=y)
+    ds.weights = weights
+    net = nn.Network.for_data(ds, QUICK["layers"])
+    figures = nn.train(net, ds, folds=4, epochs=2, holdout=0.0)
+    assert [own["rows"] for own in figures["folds"]] == [40] * 4
+
+
+@pytest.mark.parametrize("layers", ["auto,8,1", None])
+def test_an_estimator_is_that_of_the_rows_that_count(layers):
+    x, y, weights = table()
+    counts = weights > 0
+    settings = {"layers": layers, "epochs": 2} if layers else {"effort": "quick"}
+    if layers is None:
+        x, y, weights, counts = x[:60], y[:60], weights[:60], counts[:60]
+    whole = nn.NetworkRegressor(**settings).fit(x, y, sample_weight=weights)
+    left = nn.NetworkRegressor(**settings).fit(x[counts], y[counts], sample_weight=weights[counts])
+    np.testing.assert_array_equal(whole.predict(x[counts]), left.predict(x[counts]))
+
+
+def test_a_classifier_has_the_classes_of_rows_that_count():
+    x, _, weights = table(60)
+    y = np.where(weights == 0, -9999, (x[:, 0] > 0).astype(int))
+    model = nn.NetworkClassifier(layers="auto,4,1", epochs=2).fit(x, y, sample_weight=weights)
+    assert model.classes_.tolist() == [0, 1]
+    with pytest.raises(ValueError, match="non-zero number"):
+        nn.NetworkClassifier(layers="auto,4,1", epochs=2).fit(x, y, sample_weight=np.zeros(60))
+
+
+def test_the_command_leaves_them_out_and_says_how_many(tmp_path):
+    path = written(tmp_path / "t.csv", *table())
+    model = str(tmp_path / "m.bin")
+    own = ["--weight", "w", "--layers", "auto,16,1", "--epochs", "200", "--learning_rate", "0.01"]
+    done = run("--train", "--dataset", path, "--model", model, *own)
+    assert "left out: 120 rows of weight 0" in done.out + done.err
+    tested = nn.test(nn.Network.of_file(model), nn.load(path, weight="w"))
+    assert tested["rows"] == 480
+    assert tested["r2"] > 0.99
+
+
+# ---------------------------------------------------------------- a row of weight 2 is the row twice
+
+
+def counted(rows=400, seed=1):
+    """Return (weights of 1, 2 and 3, the rows as often as these say)."""
+    weights = np.random.default_rng(seed).integers(1, 4, rows).astype(np.float64)
+    return weights, np.repeat(np.arange(rows), weights.astype(int))
+
+
+@pytest.mark.parametrize("shape", [(400, 5), (400, 2, 3, 4)])
+def test_moments_are_those_of_the_rows_as_often_as_their_weight(shape):
+    x, (weights, many) = np.random.default_rng(2).gamma(1.0, size=shape), counted()
+    found, wanted = Moments.of(x, weights=weights), Moments.of(x[many])
+    for name in ("low", "high", "mean", "deviation"):
+        np.testing.assert_allclose(getattr(found, name), getattr(wanted, name), rtol=1e-12)
+    rows = np.arange(0, 400, 3)
+    some = Scaling.fit("standardization", x, rows, weights=weights[rows])
+    repeated = Scaling.fit("standardization", x, np.repeat(rows, weights[rows].astype(int)))
+    np.testing.assert_allclose(some.shift, repeated.shift, rtol=1e-12)
+    np.testing.assert_allclose(some.scale, repeated.scale, rtol=1e-12)
+    ones = Moments.of(x, weights=np.ones(400))
+    assert ones.mean.tobytes() == Moments.of(x).mean.tobytes()
+    assert ones.deviation.tobytes() == Moments.of(x).deviation.tobytes()
+
+
+@pytest.mark.parametrize("rows", [1, 2, 5, 50, 401])
+def test_medians_and_quantiles_are_those_of_the_repeated_values(rows):
+    values, (weights, many) = np.random.default_rng(rows).normal(size=rows).round(1), counted(rows)
+    shares = np.linspace(0, 1, 12)
+    assert median(values, weights) == np.median(values[many])
+    wanted = np.quantile(values[many], shares, method="inverted_cdf")
+    assert quantiles(values, shares, weights).tolist() == wanted.tolist()
+
+
+def test_statistics_of_columns_are_those_of_the_repeated_rows():
+    rng, (weights, many) = np.random.default_rng(4), counted(3000)
+    often = np.where(rng.random(3000) < 0.55, 0.0, rng.gamma(2.0, size=3000).round(1))
+    gaps = np.where(rng.random(3000) < 0.1, np.nan, rng.normal(size=3000))
+    dates = rng.integers(0, 10**9, 3000).astype(np.float64)
+    codes = np.minimum(rng.geometric(0.01, 3000), 900).astype(np.int32) - 2
+    codes[codes == 4] = -1
+    words = [f"w{i}" for i in range(900)]
+    columns = [Column("number", often), Column("number", gaps), Column("date", dates), Column("text", codes, words)]
+    kinds = [NUMBER, NUMBER, Kind("date"), Kind("category")]
+    x = TableRows(tuple(columns))
+    found = statistics_of(x, kinds, np.arange(3000), counts=weights)
+    wanted = statistics_of(x, kinds, many)
+    for one, other in zip(found[:3], wanted[:3], strict=True):
+        assert one.gap_share == pytest.approx(other.gap_share, rel=1e-12)
+        assert one.median == other.median
+        assert one.edges() == other.edges()
+        assert one.edges(16) == other.edges(16)
+        assert one.frequent() == other.frequent()
+    assert found[0].edges() and found[0].frequent()
+    assert found[3].counts == wanted[3].counts
+    assert (found[3].gaps, found[3].rows) == (wanted[3].gaps, wanted[3].rows)
+    assert CategoryEncoder.fit(found[3]) == CategoryEncoder.fit(wanted[3])
+    one, other = (NumberEncoder.fit(each[0]) for each in (found, wanted))
+    assert (one.shift, one.scale) == pytest.approx((other.shift, other.scale), rel=1e-12)
+
+
+def test_means_of_words_are_those_of_the_repeated_rows():
+    from nn.train.means import WordMeans
+
+    rng, (weights, many) = np.random.default_rng(5), counted(900)
+    codes, words = rng.integers(0, 40, 900).astype(np.int32), [f"w{i}" for i in range(40)]
+    x, y = rng.normal(size=(900, 1)), rng.normal(size=900)
+    ds, repeated = nn.load(x, y=y), nn.load(x[many], y=y[many])
+    ds.weights = weights
+    found = WordMeans(ds, np.arange(900)).of_words(codes, words)
+    wanted = WordMeans(repeated, np.arange(len(many))).of_words(codes[many], words)
+    assert found.keys() == wanted.keys()
+    for word, means in found.items():
+        np.testing.assert_allclose(means, wanted[word], rtol=1e-6)
+
+
+def test_weights_that_are_no_numbers_of_rows_count_by_their_mean():
+    codes, words = np.arange(60, dtype=np.int32) % 6, list("abcdef")
+    ds = nn.load(np.arange(60.0)[:, None], y=np.arange(60.0))
+    ds.weights = np.full(60, 1 / 60)
+    counts = ds.row_counts(np.arange(60))
+    x = TableRows((Column("text", codes, words),))
+    assert statistics_of(x, [Kind("category")], counts=counts)[0].counts == pytest.approx(dict.fromkeys(words, 10.0))
+
+
+def test_targets_are_scaled_by_the_rows_as_often_as_their_weight():
+    (weights, many), rng = counted(), np.random.default_rng(8)
+    x, y = rng.normal(size=(400, 2)), rng.gamma(1.0, size=400)
+    ds, repeated = nn.load(x, y=y, dtype="float64"), nn.load(x[many], y=y[many], dtype="float64")
+    ds.weights = weights
+    nets = []
+    for each in (ds, repeated):
+        net = nn.Network.for_data(each, "auto,3,1", dtype="float64")
+        figures = nn.train(net, each, epochs=1, holdout=0.0, batch_number=each.rows, scaling="standardization")
+        nets.append((net, figures["baseline"]))
+    (one, told), (other, wanted) = nets
+    np.testing.assert_allclose(one.target_scaling.scale, other.target_scaling.scale, rtol=1e-12)
+    np.testing.assert_allclose(one.scaling.shift, other.scaling.shift, rtol=1e-12, atol=1e-15)
+    assert told == pytest.approx(wanted, rel=1e-12)
