@@ -56,6 +56,14 @@ def texts(codes: np.ndarray, words: list[str]) -> Column:
     return Column("text", codes, [word.strip(_BLANKS) for word in words])
 
 
+def numbers_of_truths(block: Column) -> Column:
+    """Return yes/no values as 0 and 1, other fields as they are: of a column that is to be numbers."""
+    if block.reads != "text" or not block.words or not set(block.words) <= {"False", "True"}:
+        return block
+    of_codes = np.array([*(float(word == "True") for word in block.words), np.nan], np.float32)
+    return Column("number", of_codes[block.values], [])
+
+
 def truths(values: np.ndarray, is_null: np.ndarray | None = None) -> Column:
     """Return fields of yes/no values (rows,) bool."""
     codes = values.astype(np.int8)
@@ -311,6 +319,8 @@ class _Fields:
         """Add the next block, whose first row is at this place in the table."""
         if block.reads != "text" or (block.values >= 0).any():
             self._given.add(block.given)
+        if self._kind == "number":
+            block = numbers_of_truths(block)
         if block.reads == "text" and "" in self._missing and not (block.values >= 0).any():
             if self.reads is None:
                 return

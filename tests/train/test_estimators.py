@@ -185,7 +185,8 @@ def test_rows_given_to_evaluate_choose_the_best_epoch_and_go_with_quick_effort_o
 
 
 def test_weights_of_classes_and_rows_count(frame, labels):
-    given, weights = {"effort": "quick", "epochs": 3}, np.where(labels == "no", 3.0, 1.0)
+    given, weights = {"layers": "auto,8,1", "scaling": "none", "epochs": 3}, np.where(labels == "no", 3.0, 1.0)
+    frame = frame[["size"]].fillna(0.0)  # whose statistics, which rows' weights count in, are not asked for
     plain = nn.NetworkClassifier(**given).fit(frame, labels)
     by_class = nn.NetworkClassifier(**given, class_weight={"no": 3, "yes": 1}).fit(frame, labels)
     by_row = nn.NetworkClassifier(**given).fit(frame, labels, sample_weight=weights)
@@ -364,3 +365,38 @@ def test_a_data_set_is_of_numbers_and_its_gaps_are_named():
     ds.x[:, 1] = np.nan
     with pytest.raises(nn.DataError, match=r"x\[0, 1\]: found nan, .* nn.load"):
         nn.train(nn.Network.for_data(ds), ds)
+
+
+@pytest.mark.parametrize("rows", [1, 9, 10, 60])
+@pytest.mark.parametrize("fitted_on", ["floats", "sparse floats", "sparse bool", "bool", "objects", "frame"])
+def test_truth_values_are_read_in_predict_as_in_fit(fitted_on, rows):
+    """As numbers 0 and 1, in whichever form they come, of one row or many."""
+    from scipy.sparse import csr_matrix
+
+    pandas = pytest.importorskip("pandas")
+    x = np.random.default_rng(0).random((60, 3)) < 0.5
+    y = x @ np.array([1.0, 2.0, 4.0])
+    forms = {
+        "floats": x.astype(float), "sparse floats": csr_matrix(x.astype(float)), "sparse bool": csr_matrix(x),
+        "bool": x, "objects": x.astype(object),
+    }  # fmt: skip
+    if fitted_on == "frame":
+        forms = {"frame": pandas.DataFrame(x, columns=list("abc")),
+                 "numbers": pandas.DataFrame(x.astype(float), columns=list("abc")),
+                 "objects": pandas.DataFrame(x.astype(object), columns=list("abc"))}  # fmt: skip
+    model = nn.NetworkRegressor(layers="auto,4,1", epochs=2).fit(forms[fitted_on], y)
+    wanted = model.predict(forms[fitted_on])[:rows]
+    assert len(np.unique(wanted)) == min(rows, 8) or rows in (9, 10)
+    for form in forms.values():
+        np.testing.assert_allclose(model.predict(form[:rows]), wanted, rtol=1e-6)
+
+
+@pytest.mark.parametrize("form", ["frame", "dictionary", "records", "array"])
+def test_a_network_of_numbers_takes_truth_values(form):
+    pandas = pytest.importorskip("pandas")
+    x = np.random.default_rng(0).random((40, 2)) < 0.5
+    numbers = pandas.DataFrame(x.astype(float), columns=["a", "b"])
+    model = nn.fit(numbers, x @ np.array([1.0, 3.0]) + 0.25, layers="auto,4,1", epochs=2)
+    truths = pandas.DataFrame(x, columns=["a", "b"])
+    forms = {"frame": truths, "dictionary": truths.to_dict("list"), "records": truths.to_dict("records"), "array": x}
+    np.testing.assert_allclose(model.predict(forms[form]), model.predict(numbers), rtol=1e-6)
