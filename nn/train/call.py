@@ -104,7 +104,7 @@ def train(
                 with records.within(make_room(net, ds, ensemble.training_bytes())):
                     result = ensemble.train(apart, **beside)
     remember(net, ds, options, rows)
-    tell(result)
+    tell(result, ds)
     return _written(result, callbacks, saving)
 
 

@@ -252,7 +252,7 @@ class Effort:
         finally:
             self._callback.end()
         net, result = self._combined(self._choose())
-        tell(result)
+        tell(result, self._ds)
         return net, result
 
     def _compile_ahead(self, candidates: list[tuple[Candidate, Network, float]]) -> None:

@@ -9,11 +9,14 @@ import numpy as np
 
 from .. import cluster
 from ..core.metrics import are_probabilities, row_log_losses
+from ..data.column import number_text
+from ..data.dataset import TableRows
 from ..ds import Dataset
 from ..nn_aux import TASKS
 from ..test import remarks
 from .crossed import standard_error
 
+FAR, APART, MOST_FAR = 30, 10, 0.25  # of targets that may be marks, see far_from_others
 HALVINGS = 60  # of the range of the targets, in which the best output by mae or huber lies
 _LEAST_SHARE = float(np.finfo(np.float32).eps)  # of a class: as for the log loss, 0 is no probability
 
@@ -125,8 +128,8 @@ def _baseline_losses(ds: Dataset, output: np.ndarray) -> np.ndarray:
     return -np.log(np.clip(shares, _LEAST_SHARE, 1.0))[ds.y]
 
 
-def tell(figures: dict) -> None:
-    """Warn, on rank 0, of a training that learned nothing, with the likely cause and what to do."""
+def tell(figures: dict, ds: Dataset) -> None:
+    """Warn, on rank 0, of a training on ds that learned nothing, with the likely cause and what to do."""
     if figures["learned"] is not False or cluster.current().rank:
         return
     kind = "held-out" if figures["val_loss"] else "training"
@@ -137,8 +140,54 @@ def tell(figures: dict) -> None:
     elif figures["val_loss"] and figures["loss"][-1] < figures["baseline"]:
         cures = "--validation 0.2 --patience 10, a larger --weight_decay or more rows"
         cause = f"what it learned is true of its training rows alone: try {cures}"
+    cause = cause_in(ds) or cause
     same = "the mean" if figures["classes"] is None else "the class shares"
     told = f"its {kind} loss is no better than that of {same}, {figures['baseline']:.4g}"
     if {"out_of_fold", "validated", "folds"} & figures.keys():
         told = f"{told}, by more than one standard error of the difference"
     remarks.warning("the network learned nothing: %s; %s", told, cause)
+
+
+def cause_in(ds: Dataset) -> str | None:
+    """Return what in the data keeps any network from learning: inputs that are the same in all rows, a few targets far
+    from all others; None where neither is so."""
+    rows = ds.counting_rows()
+    if _are_equal(ds.x, rows):
+        what = "pictures are all equal" if ds.are_images else "inputs are the same in every row"
+        return f"its {what}, so that nothing tells rows apart: look at the data, and at how they were read"
+    if ds.classes is not None:
+        return None
+    for target, values in enumerate(ds.y[rows].reshape(len(rows), -1).astype(np.float64).T):
+        far = far_from_others(values)
+        if len(far):
+            name = ds.targets[target] if ds.targets else "the target"
+            mark = number_text(far[0])
+            told = f"{len(far)} of {len(rows)} values of {name} are far from all others, such as {mark}"
+            return f"{told}: correct them, or leave their rows out (--missing {mark} if that marks a missing value)"
+    return None
+
+
+def _are_equal(x, rows: np.ndarray) -> bool:
+    """Return whether all of these rows of inputs are equal."""
+    if isinstance(x, TableRows):
+        return all(_is_constant(column.values[rows]) for column in x.columns)
+    return all(_is_constant(values[rows]) for values in x.reshape(len(x), -1).T)
+
+
+def _is_constant(values: np.ndarray) -> bool:
+    is_gap = values != values
+    return bool(((values == values[0]) | is_gap).all()) and (bool(is_gap.all()) or not is_gap.any())
+
+
+def far_from_others(values: np.ndarray) -> np.ndarray:
+    """Return a few values that lie far from all others: FAR times as far from the median as half of all do, and
+    beyond a gap as wide as APART times the distance of all others. None where they are more than MOST_FAR of all."""
+    distances = np.abs(values - np.median(values))
+    usual = np.median(distances)
+    is_far = distances > FAR * usual
+    share = is_far.mean()
+    if not usual > 0 or not 0 < share <= MOST_FAR:
+        return values[:0]
+    if distances[is_far].min() <= APART * distances[~is_far].max():
+        return values[:0]
+    return values[is_far]

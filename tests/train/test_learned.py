@@ -191,3 +191,37 @@ def test_mapped_rows_and_a_training_that_goes_on_tell_the_same(noise, more):
     command = [*ONE, *noise, "--epochs", 4, "--json", "--checkpoint"]
     first, again = succeed(*command, "c.ck").json, succeed(*command, "c.ck" if "c.ck" in more else "d.ck", *more).json
     assert (first["learned"], first["baseline"]) == (again["learned"], again["baseline"])
+
+
+def remark_of(ds, caplog, **flags):
+    nn.train(nn.Network.for_data(ds, f"auto,4,{ds.outputs}"), ds, epochs=1, learning_rate=1e-9, **flags)
+    (text,) = warnings_in(caplog)
+    return text
+
+
+def test_targets_ruined_by_a_mark_are_the_cause_that_is_told(caplog):
+    ds = data("regression", targets=["price", "size"])
+    ds.y[::8, 1] = -9999
+    text = remark_of(ds, caplog)
+    assert "30 of 240 values of size are far from all others, such as -9999: correct them" in text
+    assert "--missing -9999" in text
+    assert "--learning_rate" not in text
+
+
+@pytest.mark.parametrize("kind", ["pictures", "numbers", "words"])
+def test_inputs_that_are_all_equal_are_the_cause_that_is_told(kind, caplog):
+    if kind == "pictures":
+        ds = nn.Dataset(np.full((60, 1, 4, 4), 7, np.uint8), np.arange(60) % 2, "binary", ["a", "b"])
+    elif kind == "numbers":
+        ds = nn.Dataset(np.full((60, 3), 7, np.float32), np.arange(60) % 2, "binary", ["a", "b"])
+    else:
+        ds = nn.load({"a": ["x"] * 60, "b": ["y"] * 60}, y=np.arange(60) % 2, categories="a,b")
+    what = "pictures are all equal" if kind == "pictures" else "inputs are the same in every row"
+    assert what in remark_of(ds, caplog)
+
+
+def test_long_tails_are_no_marks():
+    rng = np.random.default_rng(0)
+    for values in (rng.normal(size=400), rng.lognormal(sigma=2.0, size=400), np.repeat([0.0, 1.0], [390, 10])):
+        assert not len(learned.far_from_others(values))
+    assert learned.far_from_others(np.append(rng.normal(size=400), [1e6, -9999])).tolist() == [1e6, -9999]
