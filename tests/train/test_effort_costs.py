@@ -31,7 +31,7 @@ def test_an_effort_costs_no_more_than_the_next_higher_one(rows, columns, kind):
 
 
 def test_a_wide_table_of_few_rows_is_quick():
-    x = np.random.default_rng(0).random((100, 3000), np.float32)
+    x = np.random.default_rng(0).random((100, 7000), np.float32)
     operations, parameters = chosen(nn.Dataset(x, x[:, 0], "regression"), "quick")
     assert operations < 2e10
     assert parameters < 1_000_000
