@@ -34,7 +34,7 @@ def median(values: np.ndarray, counts: np.ndarray | None) -> float:
 
 
 def quantiles(values: np.ndarray, shares: np.ndarray, counts: np.ndarray | None) -> np.ndarray:
-    """Return for each share the least value that so many of all do not exceed."""
+    """Return for each share the least value at or below which that share of all values lies."""
     if counts is None:
         return np.quantile(values, shares, method="inverted_cdf")
     order = np.argsort(values, kind="stable")
