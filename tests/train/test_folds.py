@@ -153,9 +153,11 @@ def test_the_temperature_is_decided_out_of_fold(task):
 
 @pytest.mark.parametrize("what", ["weights", "times"])
 def test_weights_and_times_count_in_what_is_decided_out_of_fold(what):
-    weights = np.random.default_rng(2).integers(0, 4, 400).astype(np.float64) if what == "weights" else None
+    weights = None
+    if what == "weights":  # 0 to 3, of one class eight times that, so that they move the threshold
+        weights = np.random.default_rng(3).integers(0, 4, 400) * np.where(data("binary").y == 0, 8.0, 1.0)
     ds, net = data("binary", **{what: np.arange(400.0) if weights is None else weights}), network("binary", SEED)
-    nn.train(net, ds, folds=FOLDS, epochs=3, threshold="f1", holdout=0.0)
+    nn.train(net, ds, folds=FOLDS, epochs=3, threshold="f1", holdout=0.0, learning_rate=0.02)
     rows, _, scores = out_of_fold(net, ds)
     # in time the first part is not tested; rows of weight 0 are in no fold
     assert len(rows) == (300 if weights is None else np.count_nonzero(weights))
