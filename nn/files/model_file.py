@@ -21,6 +21,7 @@ from ..data.pictures import are_pictures
 from ..layers import Layer, parameter_shapes
 from ..layers import parse as parse_layers
 from ..nn_aux import SCALINGS, TASKS
+from ..settings.values import THRESHOLD
 from ..utils import DataError, UsageError, is_file_name
 from .tensor_file import TensorFile, shortened
 from .text_model import RETRAIN, is_text
@@ -182,6 +183,17 @@ _CHOICES = {  # what Choices.kept writes
 _CANDIDATE = {
     "layers": _is_text, "loss": _optional(_is_number), "operations": _is_number, "weight": _is_whole
 }  # fmt: skip
+def _is_threshold(value) -> bool:
+    """Return whether a value is a number, or a rule by which a training found one."""
+    if not _is_text(value):
+        return _is_number(value)
+    try:
+        THRESHOLD("--threshold", value)
+    except UsageError:
+        return False
+    return True
+
+
 _CONFIG = {  # settings that later uses of a model read; the others are only shown
     "target": _optional(_is_choice),
     "table": lambda value: _has(value, _CHOICES, _CHOICES) and value.keys() <= _CHOICES.keys(),
@@ -192,6 +204,8 @@ _CONFIG = {  # settings that later uses of a model read; the others are only sho
     "window": _optional(_is_whole),
     "folds": lambda value: _is_whole(value) and value > 0,
     "monitor": _optional(_is_text),
+    "threshold": _is_threshold,
+    "chosen": _ARE_TEXTS,
 }
 _DATASET = {**dict.fromkeys(("path", "sha256"), _optional(_is_text)), "part": lambda value: value is True}
 _HISTORY = {"loss": _ARE_NUMBERS, "val_loss": _optional(_ARE_NUMBERS), "val_metric": _optional(_ARE_METRICS)}

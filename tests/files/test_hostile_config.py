@@ -1,0 +1,31 @@
+"""Settings in a model file that are of another kind are refused in one line, in every use."""
+
+import pytest
+from support.command_line import ONE, run, succeed, write_two_classes
+
+from nn.files import model_file
+
+
+@pytest.mark.parametrize("key, value", [
+    ("threshold", "mse"), ("threshold", "f1=2"), ("threshold", None), ("threshold", [1]), ("threshold", "\0"),
+    ("chosen", None), ("chosen", True), ("chosen", 1.5), ("chosen", [1]), ("chosen", "layers"),
+])  # fmt: skip
+def test_a_setting_of_another_kind_is_refused_in_every_use(folder, key, value):
+    write_two_classes(folder / "two.csv")
+    succeed(*ONE, "--dataset", "two.csv", "--model", "m.bin", "--epochs", 1, "-q")
+    tensors, metadata = model_file.load("m.bin")
+    model_file._FILE.save("h.bin", tensors, {**metadata, "config": {**metadata["config"], key: value}})
+    uses = "info h.bin", "test h.bin", "predict h.bin two.csv", "test h.bin two.csv --report r.html",
+    uses += "explain h.bin two.csv", "compare h.bin m.bin", "export h.bin -o h.onnx", "plot h.bin -o pictures"
+    for use in uses:
+        result = run(*use.split())
+        assert result.code == 65 and result.out == "" and result.err.count("\n") == 1, use
+        assert result.err.startswith("nn: h.bin: damaged model file: `config` is "), use
+
+
+@pytest.mark.parametrize("rule", [0.3, "f1", "fbeta=2", "cost=1:5"])
+def test_settings_of_trainings_are_read(folder, rule):
+    write_two_classes(folder / "two.csv")
+    flags = "--validation", "0.2", "--threshold", rule, "--epochs", 1, "-q"
+    succeed(*ONE, "--dataset", "two.csv", "--model", "m.bin", *flags)
+    succeed("test", "m.bin", "two.csv")
