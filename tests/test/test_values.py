@@ -1,0 +1,296 @@
+"""What `compare`, `importance` and `explain` tell, computed another way: scikit-learn, and loops over the rows."""
+
+import numpy as np
+import pytest
+from sklearn import metrics
+
+import nn
+from nn.core.bootstrap import RESAMPLES, Sampling, in_each_resample
+from nn.test import shapley
+from nn.test.compare import compared
+from nn.test.importance import curves, importance
+from nn.test.shapley import explain
+
+NAMES = ("a", "b")
+
+
+def rows_of_two_classes(weighted: bool, rows: int = 150):
+    rng = np.random.default_rng(11)
+    x = np.round(8 * rng.normal(size=(rows, 3))) / 8  # sums of them are exact, so that ties are ties everywhere
+    y = (x[:, 0] - x[:, 1] + rng.normal(size=rows) > 0.4).astype(int)
+    return nn.Dataset(x, y, "binary", ["0", "1"], weights=rng.integers(0, 9, rows) / 4 if weighted else None)
+
+
+def linear(weights, bias=0.0, task="binary", **facts):
+    net = nn.Network(f"{len(weights)},1", task, dtype="float64")
+    net.set_parameters({"layer0.weight": [weights], "layer0.bias": [bias]})
+    net.describe(**facts)
+    return net
+
+
+def figures_of_scikit_learn(net, ds) -> dict:
+    scores, truth, w = net.predict(ds.x)[:, 0], ds.y, ds.weights
+    said = scores >= net.threshold
+    return {
+        "precision": metrics.precision_score(truth, said, sample_weight=w),
+        "recall": metrics.recall_score(truth, said, sample_weight=w),
+        "f1": metrics.f1_score(truth, said, sample_weight=w),
+        "accuracy": metrics.accuracy_score(truth, said, sample_weight=w),
+        "mcc": metrics.matthews_corrcoef(truth, said, sample_weight=w),
+        "roc_auc": metrics.roc_auc_score(truth, scores, sample_weight=w),
+        "pr_auc": metrics.average_precision_score(truth, scores, sample_weight=w),
+        "log_loss": metrics.log_loss(truth, scores, sample_weight=w),
+        "brier": metrics.brier_score_loss(truth, scores, sample_weight=w),
+    }
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+def test_two_models_have_scikit_learns_figures_each_at_its_own_threshold(weighted):
+    ds = rows_of_two_classes(weighted)
+    nets = linear([0.2, 0.1, 1.0], threshold=0.3), linear([1.0, -1.0, 0.0], -0.4, threshold=0.6)
+    found = compared(nets, [ds, ds], NAMES)
+    first, second = (figures_of_scikit_learn(net, ds) for net in nets)
+    assert found["metrics"].keys() == first.keys() and found["rows"] == 150 and found["models"] == ["a", "b"]
+    for name, told in found["metrics"].items():
+        assert [told["a"], told["b"]] == pytest.approx([first[name], second[name]], rel=1e-9), name
+        assert told["difference"] == pytest.approx(second[name] - first[name], rel=1e-9), name
+    losses = [f"{each['log_loss']:.4g}" for each in (second, first)]
+    assert found["verdict"] == f"b is better than a: log loss {losses[0]} beside {losses[1]}"
+    assert found["metric"] == "log_loss" and found["better"] == "b"
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+def test_the_interval_of_a_difference_is_of_the_same_rows_drawn_for_both(weighted):
+    ds = rows_of_two_classes(weighted)
+    nets = linear([0.2, 0.1, 1.0]), linear([1.0, -1.0, 0.0], -0.4)
+    found = compared(nets, [ds, ds], NAMES, seed=3)["metrics"]
+    scores = [net.predict(ds.x)[:, 0] for net in nets]
+    w = np.ones(150) if ds.weights is None else ds.weights
+    losses = [-np.log(np.where(ds.y == 1, own, 1 - own)) for own in scores]
+    draws = np.stack(in_each_resample(lambda times: times * w, Sampling(150), None, 3, RESAMPLES))
+    for name, (one, other) in {
+        "log_loss": losses, "brier": [(own - ds.y) ** 2 for own in scores],
+        "accuracy": [((own >= 0.5) == ds.y).astype(float) for own in scores],
+    }.items():  # fmt: skip
+        differences = draws @ (other - one) / draws.sum(axis=1)
+        assert found[name]["interval"] == pytest.approx(np.quantile(differences, [0.025, 0.975]), rel=1e-6), name
+
+
+def test_regressions_are_compared_by_scikit_learns_figures_with_weights():
+    rng = np.random.default_rng(2)
+    x, weights = rng.normal(size=(80, 2)), rng.integers(1, 9, 80) / 4
+    y = x @ [1.0, 2.0] + rng.normal(size=80)
+    ds = nn.Dataset(x, y, "regression", weights=weights)
+    nets = linear([1.0, 2.0], task="regression"), linear([0.0, 2.0], 0.5, task="regression")
+    found = compared(nets, [ds, ds], NAMES)
+    for name, net in zip(NAMES, nets, strict=True):
+        predicted = net.predict(x)[:, 0]
+        mse = metrics.mean_squared_error(y, predicted, sample_weight=weights)
+        told = {key: own[name] for key, own in found["metrics"].items()}
+        assert told == pytest.approx({
+            "mse": mse, "rmse": mse**0.5, "r2": metrics.r2_score(y, predicted, sample_weight=weights),
+            "mae": metrics.mean_absolute_error(y, predicted, sample_weight=weights),
+        })  # fmt: skip
+    assert found["better"] == "a" and found["metric"] == "rmse"
+    rmse = [f"{found['metrics']['rmse'][name]:.4g}" for name in NAMES]
+    assert found["verdict"] == f"a is better than b: RMSE {rmse[0]} beside {rmse[1]}"
+
+
+def test_the_rows_on_which_models_differ_most_are_the_five_largest_distances_with_their_scores():
+    ds = rows_of_two_classes(False)
+    ds = nn.Dataset(ds.x, ds.y, "binary", ["no", "yes"])
+    nets = linear([0.2, 0.1, 1.0]), linear([1.0, -1.0, 0.0], -0.4)
+    for net in nets:
+        net.describe(classes=["no", "yes"])
+    found = compared(nets, [ds, ds], NAMES)["disagree"]
+    one, other = (net.predict(ds.x)[:, 0] for net in nets)
+    order = sorted(range(150), key=lambda k: -abs(one[k] - other[k]))[:5]
+    assert found == [
+        {"row": k, "true": ["no", "yes"][ds.y[k]], "a": [one[k]], "b": [other[k]]} for k in order
+    ]
+    three = nn.Network("3,3", "multiclass", dtype="float64", seed=1), nn.Network("3,3", "multiclass", dtype="float64")
+    ds = nn.Dataset(ds.x[:20], np.arange(20) % 3, "multiclass", ["a", "b", "c"])
+    one, other = (net.predict(ds.x) for net in three)
+    apart = np.abs(one - other).max(axis=1)
+    assert [row["row"] for row in compared(three, [ds, ds], NAMES)["disagree"]] == np.argsort(-apart)[:5].tolist()
+
+
+@pytest.mark.parametrize("rows", [9, 10])
+def test_an_interval_and_a_verdict_begin_at_ten_rows(rows):
+    x = np.arange(rows, dtype=float).reshape(-1, 1)
+    ds = nn.Dataset(x, x[:, 0] + 0.1 * (-1) ** np.arange(rows), "regression")
+    nets = linear([1.0], task="regression"), linear([1.0], 5.0, task="regression")
+    found = compared(nets, [ds, ds], NAMES)
+    has_interval = found["metrics"]["rmse"]["interval"] is not None
+    if rows == 9:
+        assert (has_interval, found["better"]) == (False, None)
+        assert found["verdict"] == "9 rows are too few to tell a and b apart"
+    else:
+        assert (has_interval, found["better"]) == (True, "a")
+
+
+# ---------------------------------------------------------------- importance
+
+
+def importance_by_loop(score, ds, columns: dict, repeats: int, seed: int) -> dict:
+    """Return what `score` (of inputs) loses where a column's values are exchanged among all rows."""
+    lost = {name: [] for name in columns}
+    for repeat in range(repeats):
+        rng = np.random.default_rng([seed, repeat])
+        chosen = rng.choice(len(ds.x), len(ds.x), replace=False)
+        for name, places in columns.items():
+            donors = rng.permutation(chosen)
+            x = ds.x.copy()
+            for row, donor in zip(chosen, donors, strict=True):
+                x[row, places] = ds.x[donor, places]
+            lost[name].append(score(ds.x) - score(x))
+    return {name: np.mean(each) for name, each in lost.items()}
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize("metric_name", ["roc_auc", "log_loss", "f1"])
+def test_importance_is_what_scikit_learns_metric_loses_by_the_same_exchanges(metric_name, weighted):
+    ds = rows_of_two_classes(weighted)
+    net = linear([1.0, -1.5, 0.25], -0.25, columns=["u", "v", "w"], threshold=0.35)
+    signs = {"log_loss": -1}
+
+    def score(x) -> float:
+        changed = nn.Dataset(x, ds.y, "binary", ["0", "1"], weights=ds.weights)
+        return signs.get(metric_name, 1) * figures_of_scikit_learn(net, changed)[metric_name]
+
+    found = importance(net, ds, metric_name=metric_name, repeats=3, seed=4, group_columns="u+w")
+    expected = importance_by_loop(score, ds, {"u": [0], "v": [1], "w": [2], "u+w": [0, 2]}, 3, 4)
+    assert dict(zip(found.names, found.mean, strict=True)) == pytest.approx(expected, rel=1e-6)
+    assert found.mean == sorted(found.mean, reverse=True) and found.rows == 150
+    assert found.baseline == pytest.approx(figures_of_scikit_learn(net, ds)[metric_name], rel=1e-6)
+
+
+def test_the_ends_of_importance_lie_by_students_quantile_of_the_deviation_over_resamples():
+    stats = pytest.importorskip("scipy.stats")
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=(60, 2))
+    y = x @ [1.0, 0.3] + rng.normal(size=60)
+    ds, net = nn.Dataset(x, y, "regression"), linear([1.0, 0.3], task="regression")
+    found = importance(net, ds, metric_name="mse", repeats=2, seed=1)
+    draws = np.stack(in_each_resample(lambda times: times, Sampling(60), None, 0, 100)).astype(float)
+    lost = {name: [] for name in "01"}
+    for repeat in range(2):
+        random = np.random.default_rng([1, repeat])
+        chosen = random.choice(60, 60, replace=False)
+        for column in (0, 1):
+            changed = x.copy()
+            changed[chosen, column] = x[random.permutation(chosen), column]
+            gain = (changed @ [1.0, 0.3] - y) ** 2 - (x @ [1.0, 0.3] - y) ** 2
+            lost[str(column)].append(draws @ gain / 60)
+    for name, mean, low, high, holds in zip(found.names, found.mean, found.low, found.high, found.holds, strict=True):
+        deviation = np.mean(lost[name], axis=0).std(ddof=1)
+        wide = stats.t.ppf(0.975, 59) * deviation
+        assert [low, high] == pytest.approx([mean - wide, mean + wide], rel=1e-4)
+        assert holds == (mean > stats.t.ppf(1 - 0.05 / 4, 59) * deviation)
+
+
+def test_correlated_columns_are_pairs_of_at_least_nine_tenths_gaps_as_the_mean():
+    rng = np.random.default_rng(5)
+    a = rng.normal(size=200)
+    table = {"a": a, "b": -a + 0.3 * rng.normal(size=200), "c": a + 0.45 * rng.normal(size=200),
+             "d": a + 0.6 * rng.normal(size=200)}  # fmt: skip
+    table["b"][:10] = np.nan
+    filled = {name: np.where(np.isnan(each), np.nanmean(each), each) for name, each in table.items()}
+    r = np.corrcoef(list(filled.values()))
+    expected = sorted((-abs(r[k, j]), "abcd"[k], "abcd"[j], r[k, j]) for k in range(4) for j in range(k)
+                      if abs(r[k, j]) >= 0.9)  # fmt: skip
+    assert 2 <= len(expected) < 6
+    ds = nn.load({**table, "y": a}, target="y")
+    net = nn.Network.for_data(ds)
+    nn.train(net, ds, epochs=1, holdout=0)
+    found = importance(net, ds).correlated
+    assert [pair[:2] for pair in found] == [pair[1:3] for pair in expected]
+    assert [pair[2] for pair in found] == pytest.approx([pair[3] for pair in expected])
+
+
+def test_curves_are_the_means_of_predictions_with_the_column_set_at_its_quantiles():
+    rng = np.random.default_rng(6)
+    x = rng.normal(size=(300, 2)).round(2)
+    net = nn.Network("2,4,3", "multiclass", dtype="float64", seed=2)
+    net.describe(columns=["u", "v"])
+    points = curves(net, x, ["v", "u"])
+    assert list(points) == ["v", "u"]
+    for name, column in (("v", 1), ("u", 0)):
+        ascending = np.sort(x[:, column])
+        places = [int(299 * (0.01 + 0.98 * k / 15)) for k in range(16)]
+        expected = sorted({ascending[place] for place in places})
+        assert [value for value, _ in points[name]] == expected
+        for value, scores in points[name]:
+            changed = x.copy()
+            changed[:, column] = value
+            assert scores == pytest.approx(net.predict(changed).mean(axis=0), abs=1e-12)
+
+
+def test_the_curve_of_words_has_the_eight_most_frequent_and_gaps_among_them():
+    words = sum(([f"w{k}"] * (20 - k) for k in range(9)), []) + [""] * 17
+    rng = np.random.default_rng(7)
+    table = [{"word": word, "z": float(rng.normal()), "y": float(rng.normal())} for word in words]
+    ds = nn.load(table, target="y")
+    net = nn.Network.for_data(ds)
+    nn.train(net, ds, epochs=2, holdout=0)
+    points = curves(net, ds.x, ["word"])["word"]
+    assert [word for word, _ in points] == ["w0", "w1", "w2", "", "w3", "w4", "w5", "w6"]
+    for word, scores in points:
+        changed = nn.load_for(net, [{**row, "word": word} for row in table], labelled=False).x
+        assert scores == pytest.approx(net.predict(changed).mean(axis=0), rel=1e-4)
+
+
+# ---------------------------------------------------------------- contributions
+
+
+def test_the_told_error_of_contributions_is_their_deviation_over_a_dozen_seeds(monkeypatch):
+    """From all coalitions; a median over a dozen networks' tellings lies within a third of it."""
+    monkeypatch.setattr(shapley, "EXACT", 0)
+    net = nn.Network("6,8:tanh,4:tanh,1", "regression", dtype="float64", seed=5)
+    net.set_parameters({name: 2 * value for name, value in net.parameters().items()})
+    x = np.random.default_rng(0).normal(size=(60, 6))
+    truth = explain(net, x[:5], x[20:], exact=True).values
+    drawn = [explain(net, x[:5], x[20:], seed=2 * seed) for seed in range(12)]
+    real = np.sqrt(np.mean([(each.values - truth) ** 2 for each in drawn]))
+    told = np.sqrt(np.mean([each.error**2 for each in drawn]))
+    assert real > 1e-3 and told == pytest.approx(real, rel=0.25)
+
+
+def combined(task: str, weights, layers: str = "3,1"):
+    members = [nn.Network(layers, task, dtype="float64", seed=seed) for seed in (1, 2)]
+    net = nn.Network(layers, task, dtype="float64")
+    net.combine(members, weights)
+    return net, members, np.array(weights) / sum(weights)
+
+
+@pytest.mark.parametrize("weights", [(1.0, 1.0), (3.0, 1.0)])
+def test_base_and_contributions_of_two_members_are_means_by_their_weights(weights):
+    net, members, shares = combined("regression", weights)
+    x = np.random.default_rng(0).normal(size=(30, 3))
+    found = explain(net, x[:4], x[10:])
+    each = [member.parameters() for member in members]
+    w = sum(share * own["layer0.weight"][0] for share, own in zip(shares, each, strict=True))
+    b = sum(share * own["layer0.bias"][0] for share, own in zip(shares, each, strict=True))
+    assert np.allclose(found.values, w * (x[:4] - x[10:].mean(axis=0)), atol=1e-12)
+    assert np.allclose(found.base_values, x[10:].mean(axis=0) @ w + b, atol=1e-12)
+
+
+@pytest.mark.parametrize("temperature", [1.0, 2.5])
+@pytest.mark.parametrize("weights", [(1.0, 1.0), (3.0, 1.0)])
+@pytest.mark.parametrize("task, layers", [("binary", "3,1"), ("multiclass", "3,4")])
+def test_contributions_add_up_to_the_logit_of_the_weighted_mean_of_scores(task, layers, weights, temperature):
+    net, members, shares = combined(task, weights, layers)
+    net.describe(temperature=temperature)
+    x = 3 * np.random.default_rng(0).normal(size=(30, 3))
+
+    def value(rows):
+        """By the scores: their mean, sharpened or dulled by the temperature."""
+        p = sum(share * member.predict(rows) for share, member in zip(shares, members, strict=True))
+        if task == "binary":
+            return (np.log(p / (1 - p)) / temperature)[:, 0]
+        logs = np.log(p) / temperature
+        return logs - logs.mean(axis=1, keepdims=True)
+
+    found = explain(net, x[:4], x[10:])
+    assert np.allclose(found.base_values, value(x[10:]).mean(axis=0), atol=1e-9)
+    assert np.allclose(found.base_values + found.values.sum(axis=1), value(x[:4]), atol=1e-9)
