@@ -203,6 +203,16 @@ def are_names(names: list[str] | None) -> bool:
     return any(name and number_in(name) is None for name in names or ())
 
 
+_REACH = 3.0  # standard deviations from the mean in which the values of a column are taken to lie
+
+
+def blurs(shift: np.ndarray, scale: np.ndarray) -> bool:
+    """Return whether float32 would blur a column with one of these means and deviations."""
+    known = np.isfinite(scale) & (scale > 0)
+    low, high = (shift[known] + sign * _REACH * scale[known] for sign in (-1, 1))
+    return is_coarse(low, high)
+
+
 # ---------------------------------------------------------------- what a text is
 
 BYTE_ORDER_MARK = b"\xef\xbb\xbf"

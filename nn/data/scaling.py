@@ -5,11 +5,13 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import cached_property
 
 import numpy as np
 
 from ..nn_aux import SCALING_ALIASES, SCALINGS
 from ..utils import DataError, UsageError, log
+from .column import blurs
 from .records import new_rows
 
 _BLOCK_VALUES = 1 << 18  # values turned into doubles at a time; decides how sums are rounded
@@ -92,6 +94,11 @@ class Scaling:
         shift, scale = _beside(self.shift, y), _beside(self.scale, y)
         values = y * np.where(np.isinf(scale), 0.0, scale) + shift
         return np.clip(values, self.low, self.high) if len(self.low) else values
+
+    @cached_property
+    def is_blurred(self) -> bool:
+        """Return whether float32 would blur values of such means and deviations."""
+        return bool(len(self.shift)) and blurs(self.shift, self.scale)
 
     def to_dict(self) -> dict:
         """Return the constants as JSON; the infinite scale of a constant feature is written as 0."""

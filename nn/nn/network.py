@@ -236,6 +236,14 @@ class Network:
         """Return the type of the parameters."""
         return DTYPES[self.asked_dtype]
 
+    @property
+    def value_dtype(self) -> str:
+        """Return the type of predictions: that of the parameters, or float64 where float32 would blur the targets."""
+        scalings = [member.target_scaling for member in self.members]
+        if any(scaling is not None and scaling.is_blurred for scaling in scalings):
+            return "float64"
+        return self.dtype
+
     def compute_on(self, backend="auto", threads=None, gpus=(), distribute=None) -> None:
         """Set what the engine will be made with; see __init__."""
         _check({"backend": backend, "threads": threads, "distribute": distribute})

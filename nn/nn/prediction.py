@@ -34,7 +34,7 @@ def predict(net, x) -> np.ndarray:
     if 0 < len(x) <= PREDICT_BLOCK:
         out = _outputs(net, x)
     else:
-        out = np.empty((len(x), net.outputs), net.dtype)
+        out = np.empty((len(x), net.outputs), net.value_dtype)
         for at in range(0, len(x), PREDICT_BLOCK):
             out[at : at + PREDICT_BLOCK] = _outputs(net, x[at : at + PREDICT_BLOCK])
     _check_finite(net, x, out)
@@ -203,7 +203,7 @@ def _no_table(x) -> DataError:
 
 def _outputs(net, x: np.ndarray | TableRows) -> np.ndarray:
     if net.is_combined:
-        return net.calibrated(mean_of(member_outputs(net, x), net.member_weights).astype(net.dtype))
+        return net.calibrated(mean_of(member_outputs(net, x), net.member_weights).astype(net.value_dtype))
     engine = net.engine
     return in_units(net, engine.predict(engine.load(engine_rows(net, x))))
 
@@ -220,7 +220,7 @@ def mean_of(each: Iterable[np.ndarray], weights: Sequence[float]) -> np.ndarray:
 def in_units(net, out: np.ndarray) -> np.ndarray:
     """Return an engine's outputs as predictions: calibrated, in the targets' own units."""
     out = net.calibrated(out)
-    return out if net.target_scaling is None else net.target_scaling.inverse(out).astype(net.dtype)
+    return out if net.target_scaling is None else net.target_scaling.inverse(out).astype(net.value_dtype)
 
 
 # ---- outputs that are no numbers

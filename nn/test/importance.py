@@ -176,7 +176,7 @@ class _Judge:
                 self.parts.append((rows, value, value.read(ds.x[rows])))
                 self.scores[rows] = scores_of(net, value.of(self.parts[-1][2]))
         self.all = [np.arange(len(rows)) for rows, *_ in self.parts]
-        self.truth, _, self.weights = judged(net, ds, self.scores.astype(net.dtype))
+        self.truth, _, self.weights = judged(net, ds, self.scores.astype(net.value_dtype))
         rows = self.rows_of(self.all)
         self.place = np.zeros(ds.rows, np.int64)  # of a row among those that are judged
         self.place[rows] = np.arange(len(rows))

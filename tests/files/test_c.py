@@ -272,3 +272,28 @@ def test_a_very_long_word_is_refused(folder):
     succeed("--train", "--dataset", folder / "old.csv", "--model", folder / "m.bin", "--epochs", 1, "-q")
     result = run("--export", "--model", folder / "m.bin", "-o", folder / "m.c")
     assert (result.code, "column word: a value of 4001 bytes, expected at most 4000" in result.err) == (2, True)
+
+
+@pytest.mark.parametrize("level", ["-O0", "-O2", "-O3"])
+def test_every_kind_of_model_compiles_without_a_warning_at_every_level(level, tables, folder):
+    """Tables of plain numbers with pieces, of words, dates and waves, of several networks; images."""
+    old, _ = tables("three")
+    models = {"words": [], "waves": ["--number_embedding", "waves4", "--networks", "2"]}
+    for name, flags in models.items():
+        trained(folder, old, "--epochs", "1", *flags)
+        nn.export(nn.Model.load(folder / "m.bin").network, folder / f"{name}.c")
+    (folder / "plain.csv").write_text("\n".join(["a,b,y", *(f"{k % 7},{k * k % 11},{k % 2}" for k in range(120))]))
+    for name, flags in {"plain": [], "pieces": ["--number_embedding", "pieces4"]}.items():
+        trained(folder, folder / "plain.csv", "--epochs", "1", *flags)
+        nn.export(nn.Model.load(folder / "m.bin").network, folder / f"{name}.c")
+    nn.export(network("3x12x12,conv17k3p1,avgpool2,pad1,4", "seq", "float32"), folder / "images.c")
+    for name in (*models, "plain", "pieces", "images"):
+        compiled(folder / f"{name}.c", level, "-c", output=f"{name}.o")
+
+
+@pytest.mark.parametrize("flag", ["-ffast-math", "-ffinite-math-only"])
+def test_flags_that_lose_nan_are_refused_by_the_file(flag, folder):
+    nn.export(network("3,2", "seq", "float32"), folder / "m.c")
+    require("gcc")
+    done = subprocess.run(["gcc", flag, "-c", "m.c", "-o", "m.o"], cwd=folder, capture_output=True, text=True)
+    assert done.returncode and "#error" in done.stderr and "without -ffast-math" in done.stderr

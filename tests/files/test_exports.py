@@ -5,8 +5,9 @@ import pytest
 from support.c_models import SINGLE, Library, check_program, trained
 from support.command_line import run, succeed
 from support.distances import relative_distance
+from support.mixed_table import read_raw
 from support.networks import members_with_and_without_an_encoding, network
-from support.onnx_models import TOLERANCE, check_table, outputs
+from support.onnx_models import TOLERANCE, check_table, outputs, session
 
 import nn
 
@@ -219,3 +220,33 @@ def test_what_cannot_be_exported_is_told(given, code, told, folder):
     result = run("--export", *given.split())
     assert (result.code, told in result.err) == (code, True), result.err
     assert sorted(path.name for path in folder.iterdir()) == ["link.c", "m.bin"]
+
+
+@pytest.mark.parametrize("flags", [[], ["--networks", "2"], ["--number_embedding", "pieces4"]], ids=" ".join)
+def test_targets_far_from_0_keep_their_digits_in_every_door(flags, folder):
+    """A billion, give or take 100: float32 has steps of 64 there."""
+    rng = np.random.default_rng(3)
+    x = rng.normal(size=(400, 2)).round(4)
+    y = (1e9 + 100 * x[:, 0] + 30 * x[:, 1]).round(3)
+    lines = [f"{a},{b},{target}" for (a, b), target in zip(x.tolist(), y.tolist())]
+    (folder / "old.csv").write_text("\n".join(["a,b,y", *lines]) + "\n")
+    (folder / "one.csv").write_text(f"a,b,y\n{lines[0]}\n")
+    common = ["--epochs", "150", "--learning_rate", "0.01", "--layers", "2,16,1", "-q"]
+    succeed("--train", "--dataset", "old.csv", "--model", "m.bin", *common, *flags)
+    succeed("--predict", "--model", "m.bin", "--dataset", "old.csv", "-o", "p.csv", "-q")
+    predicted = read_raw(folder / "p.csv")
+    values = np.array(predicted["predicted y"], np.float64)
+    assert len(set(values)) > 390 and np.abs(values - y).max() < 60 and np.abs(values - y).mean() < 5
+    np.testing.assert_array_equal(np.array(predicted["true y"], np.float64), y)
+    net = nn.Model.load(folder / "m.bin").network
+    frame = [{"a": a, "b": b} for a, b in x.tolist()]
+    np.testing.assert_allclose(nn.Model.load(folder / "m.bin").predict(frame).reshape(-1), values, rtol=0, atol=1e-3)
+    nn.export(net, folder / "m.onnx")
+    found = session(folder / "m.onnx")
+    raw = {"a": x[:, :1], "b": x[:, 1:], "features": x}
+    (out,) = found.run(None, {wanted.name: raw[wanted.name] for wanted in found.get_inputs()})
+    np.testing.assert_allclose(out[:, 0], values, rtol=0, atol=1e-2)
+    np.testing.assert_allclose(Library.of(net, folder).predict(x, double=True)[:, 0], values, rtol=0, atol=1e-2)
+    succeed("--predict", "--model", "m.bin", "--dataset", "one.csv", "-o", "one.p.csv", "-q")
+    one = read_raw(folder / "one.p.csv")
+    assert one["predicted y"] == predicted["predicted y"][:1] and float(one["true y"][0]) == y[0]

@@ -4,6 +4,7 @@ import subprocess
 import sys
 
 import numpy as np
+import onnx
 import pytest
 from support.command_line import ONE, succeed
 from support.distances import relative_distance
@@ -11,7 +12,9 @@ from support.networks import EVERY_ACTIVATION, EXPORTED, fill, network
 from support.onnx_models import TOLERANCE, check_table, outputs
 
 import nn
-from nn.files.export.onnx_file import FLOAT32_ONLY
+from nn.files.export.onnx_file import FLOAT32_ONLY, outputs_of
+from nn.files.export.onnx_graph import Graph
+from nn.layers import InputColumn
 
 OF_FLOAT64 = ["7,5", "33,17:tanh,4", *EVERY_ACTIVATION]
 
@@ -77,3 +80,24 @@ def test_without_the_package_the_command_is_told(model, folder):
     given = ["--export", "--model", model, "-o", folder / "m.onnx", "--dtype", "float32"]
     done = subprocess.run([sys.executable, "-c", program, *map(str, given)], capture_output=True, text=True)
     assert (done.returncode, 'pip install "onnx>=1.14"' in done.stderr) == (2, True)
+
+
+def test_pieces_whose_edges_meet_in_float32_are_steps(folder):
+    columns = [InputColumn("number", edges=(0.0, 1.0, 1 + 1e-12, 2.0))]
+    net = network("1,4", "seq", "float32", input_columns=columns)
+    net.set_parameters({"layer0.weight": np.eye(4), "layer0.bias": np.zeros(4)})
+    x = np.array([[np.nextafter(np.float32(1), np.float32(0))], [1.0], [1.5]], np.float32)
+    graph = Graph("float32")
+    given = graph.input("x", np.float32, (1,))
+    graph.output("out", outputs_of(graph, net.layers, net.parameters(), [given]), np.float32, (4,))
+    onnx.save(graph.model("0", {}), str(folder / "m.onnx"))
+    np.testing.assert_array_equal(outputs(folder / "m.onnx", {"x": x})["out"], net.predict(x))
+    np.testing.assert_array_equal(net.predict(x)[:, 2], [0, 1, 1])
+
+
+def test_columns_may_have_the_names_of_values_inside_the_graph(folder):
+    names = ["nn/Cast_1", "nn/constant_0", "nn/nn/Concat_0", "nn/"]
+    rows = [[str((k * j + j) % 7) for j in range(1, 5)] + ["ab"[k % 2], str(k % 2)] for k in range(120)]
+    (folder / "t.csv").write_text("\n".join(map(",".join, [[*names, "w", "y"], *rows])))
+    succeed("--train", "--dataset", "t.csv", "--model", "m.bin", "--epochs", "2", "-q")
+    check_table(folder, folder / "t.csv")

@@ -28,7 +28,7 @@ static int next_value(int column, double *value)
 int main(void)
 {
     static double row[NN_INPUTS];
-    static nn_real out[NN_OUTPUTS];
+    static nn_output out[NN_OUTPUTS];
     for (;;) {
         const char *name;
         for (int i = 0; i < NN_INPUTS; i++)

@@ -82,21 +82,22 @@ def run(command, text: str | bytes) -> subprocess.CompletedProcess:
 
 
 class Library:
-    """A model in a library. dtype: of its nn_real; outputs: of a prediction."""
+    """A model in a library. dtype: of its nn_real; outputs: of a prediction; value_dtype: of its nn_output."""
 
-    def __init__(self, path, dtype: str, outputs: int):
+    def __init__(self, path, dtype: str, outputs: int, value_dtype: str = ""):
         self._library, self._dtype, self._outputs = ctypes.CDLL(str(path)), dtype, outputs
+        self._value_dtype = value_dtype or dtype
 
     @classmethod
     def of(cls, net, folder, *flags: str, name: str = "m") -> Library:
         """Return the compiled C file of a network, which is exported into the folder; each name is loaded once."""
         nn.export(net, folder / f"{name}.c")
-        return cls(compiled(folder / f"{name}.c", *flags), net.dtype, net.outputs)
+        return cls(compiled(folder / f"{name}.c", *flags), net.dtype, net.outputs, net.value_dtype)
 
     def answer(self, row, double: bool = False) -> tuple[int, np.ndarray]:
         """Return (what nn_predict returns, the prediction) for one row. double: by nn_predict_double."""
         row = np.ascontiguousarray(np.ravel(row), np.float64 if double else self._dtype)
-        out = np.full(self._outputs, np.nan, self._dtype)
+        out = np.full(self._outputs, np.nan, self._value_dtype)
         function = self._library.nn_predict_double if double else self._library.nn_predict
         return function(ctypes.c_void_p(row.ctypes.data), ctypes.c_void_p(out.ctypes.data)), out
 

@@ -18,6 +18,7 @@ from .c_text import Constants, braces, comment, numbers
 from .columns import are_rounded, class_names, distinct, output_names, pixel_divisor, prediction_names, shares, units
 
 MOST_PARAMETERS = 10**8  # a compiler takes some hundred bytes of memory for each
+_CTYPES = {"float32": "float", "float64": "double"}
 _FRAMES = 768  # bytes of stack for what functions keep beside the values of layers
 _CODE = Path(__file__).with_name("model.c")
 _INTERFACE, _VALUES = (f'#include "example_{part}.h"\n' for part in ("interface", "values"))  # lines of model.c
@@ -119,7 +120,8 @@ class _File:
         classes = 0 if net.task == "regression" else len(class_names(net))
         (threshold,) = numbers(np.array([float(net.threshold)]))
         return "\n".join([
-            f"typedef {'double' if net.dtype == 'float64' else 'float'} nn_real;",
+            f"typedef {_CTYPES[net.dtype]} nn_real;",
+            f"typedef {_CTYPES[net.value_dtype]} nn_output;",
             f"typedef {self.slot} nn_slot;  /* a place among the values of a column */",
             "",
             f"enum {{ NN_INPUTS = {self.inputs}, NN_OUTPUTS = {net.outputs}, NN_CLASSES = {classes} }};",
@@ -175,7 +177,6 @@ class _File:
         net = self.net
         size, stack = self.constants.bytes, self.stack
         name = comment(Path(self.path).name)
-        double = "double" if net.dtype == "float64" else "float"
         gaps = "NaN is a gap, infinity cannot be used" if self.has["GAPS"] else "NaN and infinity cannot be used"
         if self.has["MEDIANS"]:
             gaps = "NaN becomes the median of training, infinity cannot be used"
@@ -184,10 +185,10 @@ class _File:
             "",
             *self._network_lines(),
             "",
-            f"Inputs, nn_real (a {double}); {gaps}:",
+            f"Inputs, nn_real (a {_CTYPES[net.dtype]}); {gaps}:",
             *self._input_lines(),
             "",
-            "Outputs, nn_real:",
+            f"Outputs, nn_output (a {_CTYPES[net.value_dtype]}):",
             *self._output_lines(),
             "",
             f"Constants: {size} bytes, all of them const. Stack: at most {stack} bytes. No allocation, no state: any",
@@ -248,7 +249,7 @@ class _File:
                 lines.append("Cycles of dates and temperatures agree but for the last digit.")
         else:
             lines = ["Sums are doubles, in the order of nn's backend seq, with which predictions agree within 1e-6."]
-        return [*lines, "An int has 32 bits or more. -ffast-math would lose NaN and infinity."]
+        return [*lines, "An int has 32 bits or more. -ffast-math is refused."]
 
 
 # ---- the layers of a network as an array of C structs, with their weights, and the room that they need

@@ -6,13 +6,12 @@ from itertools import product
 
 import numpy as np
 
-from ...data.column import is_coarse
+from ...data.column import blurs
 from ...data.pictures import BYTE
 from ...utils import UsageError
 
 EXPORTED = ("number", "yes/no", "category", "date")  # kinds of columns that the formats can encode
 UNSEEN = "\0"  # a word that no column of text has
-_REACH = 3.0  # standard deviations from the mean in which the values of a column are taken to lie
 
 
 def check_columns(net, path) -> None:
@@ -95,6 +94,4 @@ def are_rounded(dtype, shift: np.ndarray, scale: np.ndarray, number_type: str | 
     """
     if number_type is not None:
         return np.dtype(dtype) == np.float32 and number_type == "float32"
-    known = np.isfinite(scale) & (scale > 0)
-    low, high = (shift[known] + sign * _REACH * scale[known] for sign in (-1, 1))
-    return np.dtype(dtype) == np.float32 and not is_coarse(low, high)
+    return np.dtype(dtype) == np.float32 and not blurs(shift, scale)

@@ -9,13 +9,13 @@ extern "C" {
 /* out (NN_OUTPUTS) = the prediction for a row (NN_INPUTS). Returns 0, or the number of the first input, counted from 1,
  * that cannot be used, where out stays as it was, or -1 if an output is not finite: the row is too far from training's.
  * Infinity cannot be used; whether NaN can, as a gap, stands above. */
-int nn_predict(const nn_real *row, nn_real *out);
+int nn_predict(const nn_real *row, nn_output *out);
 
 /* The same for a row of doubles: for values such as the seconds of dates, whose last digits a float does not hold. */
-int nn_predict_double(const double *row, nn_real *out);
+int nn_predict_double(const double *row, nn_output *out);
 
 /* Returns the class that out stands for, 0 .. NN_CLASSES - 1; -1 if outputs are no classes. */
-int nn_class(const nn_real *out);
+int nn_class(const nn_output *out);
 
 /* Returns the name of a class, NULL if there is none of this number. */
 const char *nn_class_name(int number);
@@ -29,6 +29,10 @@ int nn_code(int column, const char *word);
 #endif
 
 #ifndef NN_HEADER
+
+#if defined __FAST_MATH__ || (defined __FINITE_MATH_ONLY__ && __FINITE_MATH_ONLY__)
+#error "compile this file without -ffast-math and -ffinite-math-only: NaN and infinity must be told from numbers"
+#endif
 
 #include <float.h>
 #include <math.h>
@@ -80,10 +84,10 @@ typedef struct {
     int input_count, layer_count;
 } network;
 
-/* A row of either type; the other pointer is NULL. */
+/* A row of either type. */
 typedef struct {
-    const nn_real *reals;
-    const double *doubles;
+    const void *numbers;
+    int are_doubles;
 } values;
 
 /* ---- constants ---- */
@@ -93,9 +97,15 @@ typedef struct {
 /* ---- inputs: what the first layer gets of a row ---- */
 
 static const double MOST = HAS_FLOAT64 ? DBL_MAX : FLT_MAX;
+static const double MOST_OUTPUT = sizeof(nn_output) == sizeof(double) ? DBL_MAX : FLT_MAX;
 static const double TWO_PI = 2 * 3.14159265358979323846;
 
-static double given_at(values row, int place) { return row.doubles ? row.doubles[place] : row.reals[place]; }
+static double given_at(values row, int place)
+{
+    if (row.are_doubles)
+        return ((const double *)row.numbers)[place];
+    return ((const nn_real *)row.numbers)[place];
+}
 
 static double value_at(values row, int place)
 {
@@ -431,12 +441,12 @@ static double inside(double p)
 }
 
 /* Makes probabilities of the logits of p, divided by the temperature. */
-static void calibrate(nn_real *p, double temperature)
+static void calibrate(nn_output *p, double temperature)
 {
     double logits[NN_OUTPUTS], largest = -DBL_MAX, sum = 0;
     if (NN_OUTPUTS == 1) {
         const double logit = (log(inside(p[0])) - log1p(-inside(p[0]))) / temperature, small = exp(-fabs(logit));
-        p[0] = (nn_real)((logit >= 0 ? 1 : small) / (1 + small));
+        p[0] = (nn_output)((logit >= 0 ? 1 : small) / (1 + small));
         return;
     }
     for (int k = 0; k < NN_OUTPUTS; k++) {
@@ -446,7 +456,7 @@ static void calibrate(nn_real *p, double temperature)
     for (int k = 0; k < NN_OUTPUTS; k++)
         sum += logits[k] = exp(logits[k] - largest);
     for (int k = 0; k < NN_OUTPUTS; k++)
-        p[k] = (nn_real)(logits[k] / sum);
+        p[k] = (nn_output)(logits[k] / sum);
 }
 
 /* The output k of a network in the target's own unit. */
@@ -462,7 +472,7 @@ static double in_unit(const network *net, int k, double output)
     return value;
 }
 
-static void predict_by(const network *net, values row, nn_real *out)
+static void predict_by(const network *net, values row, nn_output *out)
 {
     nn_real x[WIDEST_X], spare[WIDEST_SPARE];
     const nn_real *found;
@@ -472,50 +482,50 @@ static void predict_by(const network *net, values row, nn_real *out)
         scale_row(net, row, x);
     found = forward(net, x, spare);
     for (int k = 0; k < NN_OUTPUTS; k++)
-        out[k] = (nn_real)in_unit(net, k, found[k]);
+        out[k] = (nn_output)in_unit(net, k, found[k]);
     if (HAS_TEMPERATURE && net->temperature != 1)
         calibrate(out, net->temperature);
 }
 
-static void predict_by_all(values row, nn_real *out)
+static void predict_by_all(values row, nn_output *out)
 {
     double sum[NN_OUTPUTS] = {0};
     for (int i = 0; i < NETWORKS; i++) {
         predict_by(&networks[i], row, out);
         for (int k = 0; k < NN_OUTPUTS; k++)
-            sum[k] += (nn_real)((nn_real)networks[i].share * out[k]);
+            sum[k] += (nn_output)((nn_output)networks[i].share * out[k]);
     }
     for (int k = 0; k < NN_OUTPUTS; k++)
-        out[k] = (nn_real)sum[k];
+        out[k] = (nn_output)sum[k];
     if (HAS_TEMPERATURE && TEMPERATURE != 1)
         calibrate(out, TEMPERATURE);
 }
 
-static int predict(values row, nn_real *out)
+static int predict(values row, nn_output *out)
 {
     const int bad = first_bad(row);
     if (bad)
         return bad;
     predict_by_all(row, out);
     for (int k = 0; k < NN_OUTPUTS; k++)
-        if (!(fabs(out[k]) <= MOST))
+        if (!(fabs(out[k]) <= MOST_OUTPUT))
             return -1;
     return 0;
 }
 
-int nn_predict(const nn_real *row, nn_real *out)
+int nn_predict(const nn_real *row, nn_output *out)
 {
-    const values given = {row, NULL};
+    const values given = {row, 0};
     return predict(given, out);
 }
 
-int nn_predict_double(const double *row, nn_real *out)
+int nn_predict_double(const double *row, nn_output *out)
 {
-    const values given = {NULL, row};
+    const values given = {row, 1};
     return predict(given, out);
 }
 
-int nn_class(const nn_real *out)
+int nn_class(const nn_output *out)
 {
     int best = 0;
     if (NN_CLASSES == 0)

@@ -67,7 +67,7 @@ def onnx_model(net):
     outs = [_predictions(graph, member, inputs) for member in net.members]
     out = _mean(graph, outs, net) if net.is_combined else outs[0]  # --vary may keep one of several
     if net.task == "regression":
-        graph.output(inputs.free(VALUES), out, graph.dtype, (net.outputs,))
+        graph.output(inputs.free(VALUES), out, net.value_dtype, (net.outputs,))
     else:
         _add_classes(graph, net, out, inputs)
     return graph.model(__version__, {name: json.dumps(getattr(net, name)) for name in _FACTS})
@@ -133,7 +133,7 @@ def _predictions(graph: Graph, net, inputs: _Inputs) -> str:
     if len(net.target_scaling.low):
         values = graph.add("Max", values, graph.constant([net.target_scaling.low], np.float64))
         values = graph.add("Min", values, graph.constant([net.target_scaling.high], np.float64))
-    return graph.cast(values, graph.dtype)
+    return graph.cast(values, net.value_dtype)
 
 
 def _mean(graph: Graph, outs: list[str], net) -> str:
@@ -144,7 +144,7 @@ def _mean(graph: Graph, outs: list[str], net) -> str:
     total = parts[0]
     for part in parts[1:]:
         total = graph.add("Add", total, part)
-    return _calibrated(graph, graph.cast(total, graph.dtype), net)
+    return _calibrated(graph, graph.cast(total, net.value_dtype), net)
 
 
 def _calibrated(graph: Graph, scores: str, net) -> str:

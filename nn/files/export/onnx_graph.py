@@ -36,12 +36,13 @@ class Graph:
         self._onnx = onnx_package()
         self.dtype = np.dtype(dtype)
         self._nodes, self._inputs, self._outputs = [], [], []
+        self._prefix = "nn/"  # of values inside
         self._constants: dict[tuple, str] = {}
         self._tensors = []
 
     def add(self, op: str, *inputs: str, domain: str = "", output: str | None = None, **attributes) -> str:
         """Add an operator with one output; return the name of its value."""
-        output = output or f"nn/{op}_{len(self._nodes)}"
+        output = output or f"{self._prefix}{op}_{len(self._nodes)}"
         self._nodes.append(self._onnx.helper.make_node(op, list(inputs), [output], domain=domain, **attributes))
         return output
 
@@ -51,7 +52,7 @@ class Graph:
         few = array.tolist() if array.size <= _FEW else len(self._constants)
         key = (array.dtype.str, array.shape, repr(few))
         if key not in self._constants:
-            self._constants[key] = f"nn/constant_{len(self._constants)}"
+            self._constants[key] = f"{self._prefix}constant_{len(self._constants)}"
             self._tensors.append(self._onnx.numpy_helper.from_array(array, self._constants[key]))
         return self._constants[key]
 
@@ -70,7 +71,10 @@ class Graph:
         return values[0] if len(values) == 1 else self.add("Concat", *values, axis=1)
 
     def input(self, name: str, dtype, shape: tuple[int, ...]) -> str:
-        """Add an input of the graph with rows of this shape; return its name."""
+        """Add an input of the graph with rows of this shape; return its name. All inputs come before other values,
+        whose names begin as no input's does."""
+        while name.startswith(self._prefix):
+            self._prefix = f"nn/{self._prefix}"
         self._inputs.append(self._value(name, dtype, shape))
         return name
 

@@ -97,15 +97,25 @@ def _encoded_number(graph: Graph, x: str, column: InputColumn, frequencies) -> l
         x = graph.add("Where", is_gap, graph.constant(column.fill), x)
         parts = [x, graph.cast(is_gap, graph.dtype)]
     if column.pieces:
-        edges = np.array([column.edges], graph.dtype)
-        above = graph.add("Sub", x, graph.constant(edges[:, :-1]))
-        parts.append(graph.clip(graph.add("Div", above, graph.constant(np.diff(edges))), 0, 1))
+        parts.append(_shares(graph, x, np.array([column.edges], graph.dtype)))
     if column.waves:  # the fraction of each wave's turns, in float64 as in the core
         turns = graph.add("Mul", graph.cast(x, np.float64), graph.constant([frequencies], np.float64))
         part = graph.add("Sub", turns, graph.add("Round", turns))
         angle = graph.add("Mul", part, graph.constant(2 * np.pi, np.float64))
         parts += [graph.cast(wave, graph.dtype) for wave in _sine_and_cosine(graph, angle)]
     return parts
+
+
+def _shares(graph: Graph, x: str, edges: np.ndarray) -> str:
+    """Return how much of each piece between edges (1, pieces + 1) lies below x; a piece without width is a step."""
+    low, widths = edges[:, :-1], np.diff(edges)
+    is_step = widths == 0
+    above = graph.add("Sub", x, graph.constant(low))
+    shares = graph.clip(graph.add("Div", above, graph.constant(np.where(is_step, 1, widths))), 0, 1)
+    if not is_step.any():
+        return shares
+    steps = graph.cast(graph.add("GreaterOrEqual", x, graph.constant(low)), graph.dtype)
+    return graph.add("Where", graph.constant(is_step, bool), steps, shares)
 
 
 def _sine_and_cosine(graph: Graph, angle: str) -> list[str]:
