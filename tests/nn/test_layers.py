@@ -40,6 +40,20 @@ def test_omp_in_float32_agrees_with_seq_in_float32(spec):
     assert np.median(apart) < 1e-5
 
 
+@pytest.mark.parametrize("pool", ["", "maxpool2,"])
+def test_windows_of_zeros_are_decided_as_seq_decides_them(pool):
+    """With biases of 0 their sums are exactly 0, at which relu has no gradient, and of equal maxima the first has it."""
+    spec = f"16x24x24,conv32k3p1:relu,{pool}conv16k3p1:relu,10"
+    seq, omp = network(spec, "seq", "float64"), network(spec, "omp", "float64")
+    rng = np.random.default_rng(4)
+    x, y = rng.normal(size=(6, 16, 24, 24)), rng.normal(size=(6, 10))
+    x[:, :, :14] = 0
+    x[:, :, :, 18:] = 0
+    (_, wanted, wanted_dx), (_, grads, dx) = seq.gradients(x, y), omp.gradients(x, y)
+    assert relative_distance(flattened(grads), flattened(wanted)) < 1e-12
+    assert relative_distance(dx, wanted_dx) < 1e-12
+
+
 @pytest.mark.parametrize("spec", [*STACKS, "3x32x32,conv16k3p1,maxpool2,conv32k3p1,maxpool2,100,10"])
 def test_omp_gives_the_same_bits_for_any_thread_count(spec, dtype):
     results = set()
