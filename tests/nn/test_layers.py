@@ -42,7 +42,7 @@ def test_omp_in_float32_agrees_with_seq_in_float32(spec):
 
 @pytest.mark.parametrize("pool", ["", "maxpool2,"])
 def test_windows_of_zeros_are_decided_as_seq_decides_them(pool):
-    """With biases of 0 their sums are exactly 0, at which relu has no gradient, and of equal maxima the first has it."""
+    """With biases of 0 their sums are exactly 0, at which relu has no gradient; of equal maxima the first has it."""
     spec = f"16x24x24,conv32k3p1:relu,{pool}conv16k3p1:relu,10"
     seq, omp = network(spec, "seq", "float64"), network(spec, "omp", "float64")
     rng = np.random.default_rng(4)

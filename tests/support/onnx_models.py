@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 import numpy as np
 import onnx
 import onnxruntime
@@ -36,6 +38,11 @@ def as_inputs(found: onnxruntime.InferenceSession, raw: dict[str, list[str]]) ->
 
     arrays = {}
     for wanted in found.get_inputs():
+        if wanted.name == "features":
+            names = json.loads(found.get_modelmeta().custom_metadata_map["columns"])
+            columns = [[number(word) for word in raw[name]] for name in names]
+            arrays["features"] = np.array(columns, np.float64).T
+            continue
         words = raw[wanted.name]
         is_text = wanted.type == "tensor(string)"
         arrays[wanted.name] = np.array([[word if is_text else number(word)] for word in words],

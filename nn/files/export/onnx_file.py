@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 import os
+import re
 from collections.abc import Callable
 
 import numpy as np
@@ -57,7 +58,8 @@ def _check(net, path) -> None:
 def onnx_model(net):
     """Return the ModelProto of a network.
 
-    Inputs: of a network on plain numbers or images `features`, else one for each column, (rows, 1), by its name.
+    Inputs: of a table of plain numbers, whatever the network makes of them, and of images `features`, else one for each
+    column, (rows, 1), by its name.
     Outputs: `label` and `probabilities` (rows, classes), or `values` (rows, targets).
     """
     from ... import __version__
@@ -76,22 +78,25 @@ def onnx_model(net):
 class _Inputs:
     """The inputs of the graph, and what networks read of them; networks that read alike share it.
 
-    Of members on plain numbers some may encode them: the same inputs are one value, and one for each column.
+    Of members on plain numbers some may encode them: the same input is one value, and one for each column.
     """
 
     def __init__(self, graph: Graph, net):
         self._graph, self._read = graph, {}
         self._missing = sorted(net.schema.missing)
-        if net.encoding is None:
-            shape = input_shape(net.layers)
-            self._shape = shape if isinstance(shape, tuple) else (shape,)
-            self._names, self._reads, self._columns = [FEATURES], ["number"] * net.inputs, None
+        reads = ["number"] * net.inputs
+        if net.encoding is not None:
+            reads = [encoder.reads for encoder in net.encoding.encoders]
+        self._reads = reads
+        if set(reads) == {"number"}:
+            self._names, self._columns = [FEATURES], None
+            self._shape = _plain_shape(net)
             self._x = plain_input(graph, self._shape, net)
             if net.medians is not None and pixel_divisor(net) != BYTE:  # bytes have no gaps
                 self._x = with_medians(graph, self._x, net.medians)
         else:
             self._shape = (net.inputs,)
-            self._names, self._reads = column_names(net), [encoder.reads for encoder in net.encoding.encoders]
+            self._names = column_names(net)
             self._x, self._columns = None, column_inputs(graph, self._names, self._reads)
             if net.medians is not None:
                 pairs = zip(self._columns, net.medians, strict=True)
@@ -106,7 +111,10 @@ class _Inputs:
     def _plain(self, net) -> str:
         if self._x is None:
             self._x = self._graph.joined(self._columns)
-        return scaled(self._graph, self._x, self._shape, net)
+        x = scaled(self._graph, self._x, self._shape, net)
+        if net.layers[0].in_shape[1:] == (1, 1) and len(self._shape) == 3:  # layers take an image of one pixel as a row
+            x = self._graph.add("Flatten", x, axis=1)
+        return x
 
     def _encoded(self, net) -> list[str]:
         if self._columns is None:
@@ -119,6 +127,17 @@ class _Inputs:
         while name in self._names:
             name += "_"
         return name
+
+
+def _plain_shape(net) -> tuple[int, ...]:
+    """Return the shape of a row of plain numbers, or of an image, which has three dimensions where --layers names them,
+    also of one pixel."""
+    shape = input_shape(net.layers)
+    if isinstance(shape, tuple):
+        return shape
+    if re.match(r"\s*\d+x", str(net.written_layers)):
+        return net.layers[0].in_shape
+    return (shape,)
 
 
 def _predictions(graph: Graph, net, inputs: _Inputs) -> str:
