@@ -73,8 +73,8 @@ class Schema:
     of_model: the columns are those of a model. encoding: what its columns become, None: they are plain numbers;
     left_out: columns of its file that were no inputs, by their indices. fills_gaps: the model has medians of plain
     numbers, which stand for gaps. gaps: the words for a gap, beside those of choices. code_page: of
-    text that is no UTF-8. pictures: how the model reads them, see pictures.py. number_type: float32 or float64, in
-    which the model reads columns of numbers; None: as the rows need it.
+    text that is no UTF-8. pictures: how the model reads them, see pictures.py. number_type, target_type: float32 or
+    float64, in which the model reads columns of numbers, and has its targets; None: as the rows need it.
     """
 
     task: str = "auto"
@@ -96,6 +96,7 @@ class Schema:
     code_page: str = WINDOWS
     pictures: dict | None = None
     number_type: str | None = None
+    target_type: str | None = None
 
     def __post_init__(self):
         if self.task not in TASKS:

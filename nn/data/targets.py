@@ -295,9 +295,9 @@ def _regression(targets: Targets, schema: Schema) -> np.ndarray:
             f"{targets.place}: {targets.width} target column{'s' * (targets.width > 1)} of numbers, expected "
             f"{outputs} as the network has outputs; let --layers end in {targets.width} or use --target"
         )
-    low, high = targets.values.min(axis=0), targets.values.max(axis=0)
-    is_alone = (low == high) & (low.astype(np.float32) != low)  # a spread that these rows do not show
-    if is_coarse(low, high) or is_alone.any():
+    if schema.target_type is not None:
+        dtype = schema.target_type
+    elif is_coarse(targets.values.min(axis=0), targets.values.max(axis=0)):
         dtype = "float64"
     with np.errstate(over="ignore"):
         y = targets.values.astype(dtype)

@@ -327,6 +327,7 @@ class Network:
             code_page=self.code_page,
             pictures=self.pictures,
             number_type=self.number_type,
+            target_type=self.value_dtype if self.task == "regression" else None,
         )
 
     @property
