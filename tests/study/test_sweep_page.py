@@ -1,10 +1,12 @@
 """Pictures, and the pages of sweeps: labels with units, and which device suits which network."""
 
 import json
+from statistics import median
 
+import numpy as np
 import pytest
 from support.command_line import run, succeed
-from support.pages import check_alone, named, texts
+from support.pages import Drawing, check_alone, named, texts
 
 from nn.pages import chart
 from nn.pages.chart import Axis, Line
@@ -112,6 +114,121 @@ def test_the_answer_names_the_size_from_which_the_gpu_is_faster_and_hides_no_exc
     slow = [{**row, "batch_ms": 1e6} if row["backend"] == "cuda" else row for row in results]
     assert "is faster than Large GPU up to 120,401 parameters, the largest measured" in sweep_page.verdicts(slow)[0]
     assert "nothing to compare" in sweep_page.verdicts([row for row in results if row["backend"] == "omp"])[0]
+
+
+def points_of(picture) -> dict:
+    """Return {name of a line: [(x, y), ...]} of a picture, without the references."""
+    return {line.name: [*zip(line.x, line.y)] for line in picture.lines if line.look != "rule"}
+
+
+@pytest.fixture
+def measured():
+    """Two backends at odd times, some of them thrice: medians are none of the means."""
+    rows = []
+    for number, size in enumerate(SIZES):
+        for batch in (100, 1000):
+            for repeat in (1.0, 1.5, 4.0):
+                ms = (number + 1) * repeat * batch / 100
+                more = {"rmse": 100.0 * repeat + number, "network_bytes": 1e6 * (number + 1)}
+                rows.append(result(*size, batch=batch, ms=ms, **more))
+            rows.append(result(*size, "cuda", batch=batch, ms=0.5 * (number + 1), rmse=90.0, network_bytes=2.5e6))
+    return rows
+
+
+def test_lines_go_through_medians_in_the_units_of_their_axes(measured):
+    pictures = named(sweep_page.pictures_of(measured))
+    omp, cuda = "omp (avx2), 2 threads", "cuda (Large GPU)"
+    at_1000 = {name: [row for row in measured if (row["backend"], row["batch_number"]) == (name, 1000)]
+               for name in ("omp", "cuda")}  # fmt: skip
+    expected = {}
+    for backend, name in (("omp", omp), ("cuda", cuda)):
+        expected[name] = [
+            (size[1], median(row["batch_ms"] for row in at_1000[backend] if row["layers"] == size[0])) for size in SIZES
+        ]
+    assert pictures["training-time"].y.label == "time of a batch of 1000 rows (ms)", "of sizes as frequent the larger"
+    assert points_of(pictures["training-time"]) == expected
+    assert points_of(pictures["batch-size"]) == {omp: [(100, 15.0), (1000, 15.0)], cuda: [(100, 5.0), (1000, 0.5)]}
+    assert points_of(pictures["batch-size-3"]) == {omp: [(100, 45.0), (1000, 45.0)], cuda: [(100, 15.0), (1000, 1.5)]}
+    for name in ("omp", "cuda"):
+        own = [row for row in measured if row["backend"] == name and row["layers"] == SIZES[1][0]]
+        key = omp if name == "omp" else cuda
+        calls = [(n, median(row["batch_ms"] * n / 100 for row in own)) for n in INFERENCE_ROWS]
+        assert np.allclose(points_of(pictures["inference-2"])[key], calls, rtol=1e-12)
+    errors = points_of(pictures["error"])
+    each = {number: [row["rmse"] for row in measured if row["layers"] == SIZES[number][0]] for number in range(3)}
+    assert errors == {"1 hidden layer": [(SIZES[k][1], median(each[k])) for k in (0, 1)],
+                      "2 hidden layers": [(SIZES[2][1], median(each[2]))]}  # fmt: skip
+    memory = points_of(pictures["memory"])
+    assert memory["omp"] == [(SIZES[k][1], k + 1.0) for k in range(3) for _ in range(6)]
+    assert memory["cuda"] == [(size[1], 2.5) for size in SIZES for _ in range(2)]
+
+
+def test_small_multiples_share_their_axes_and_are_drawn_where_their_values_are(measured):
+    pictures = named(sweep_page.pictures_of(measured))
+    three = [pictures[f"batch-size{more}"] for more in ("", "-2", "-3")]
+    values = [v for picture in three for line in picture.lines for v in line.y]
+    room = (max(values) / min(values)) ** 0.04
+    for picture in three:
+        assert picture.y.ends == pytest.approx((min(values) / room, max(values) * room))
+        assert picture.x.ends == pytest.approx((100 / 10**0.04, 1000 * 10**0.04))
+    times = [time for line in pictures["training-time"].lines for time in line.y]
+    assert max(times) > 20 * min(times)
+    drawing = Drawing(pictures["training-time"], (True, True))
+    for line in pictures["training-time"].lines:
+        assert np.allclose(drawing.points(f"l s{line.number}"), [*zip(line.x, line.y)], rtol=0.02)
+
+
+def test_a_speed_up_is_over_the_least_number_of_threads_and_the_ideal_is_the_number():
+    times = {2: (8.0, 10.0, 30.0), 4: (6.0,), 8: (2.0, 3.0)}
+    rows = [result(*SIZES[0], threads=float(n), ms=ms) for n, each in times.items() for ms in each]
+    picture = named(sweep_page.pictures_of(rows))["speed-up-threads"]
+    assert points_of(picture) == {"50-50-1, batch 100": [(2, 2.0), (4, 2 * 10 / 6), (8, 2 * 10 / 2.5)]}
+    ideal = next(line for line in picture.lines if line.look == "rule")
+    assert (ideal.x, ideal.y) == ([1, 8], [1, 8])
+    alone = result(*SIZES[0], "cuda", ms=9.0)
+    two = result(*SIZES[0], "cuda", ms=6.0, gpus=2.0, distribute="mirrored")
+    picture = named(sweep_page.pictures_of([alone, two]))["speed-up-gpus"]
+    assert points_of(picture) == {"50-50-1, batch 100, mirrored": [(1, 1.0), (2, 1.5)]}
+
+
+def test_a_line_of_all_figures_has_each_in_its_column_and_unit():
+    row = result(*SIZES[0], ms=12.345, batch_p95_ms=23.456, network_bytes=1_234_567.0, skill=-0.5, accuracy=0.98765)
+    page = sweep_page.of_results([row])
+    table = page.sections["All figures"][0]
+    told = dict(zip(table.headers, table.lines[0], strict=True))
+    assert table.caption == "1 networks" and told == {
+        "network": "50,50,1", "data": "clouds table", "backend": "omp (avx2)", "threads": "2", "GPUs": "",
+        "batch": "100", "parameters": "2,601", "ms a batch": "12.3", "95 %": "23.5", "s an epoch": "0.0411",
+        "s in all": "0.123", "MB": "1.23", "RMSE": "150", "MAE": "100", "R2": "0.6", "skill": "-0.5",
+        "accuracy": "0.9877",
+        **{f"ms for {n} row{'s' if n > 1 else ''}": f"{12.345 * n / 100:.3g}" for n in INFERENCE_ROWS},
+    }  # fmt: skip
+    assert page.sections["Measured on"][0].lines == [("Some Processor", "omp (avx2)", "8", "0.1.0", "3.11.7")]
+
+
+def test_of_equal_times_the_processor_is_the_faster_one_and_of_several_settings_the_fastest_counts():
+    rows = [result(*SIZES[0], ms=3.0, threads=1.0), result(*SIZES[0], ms=1.0), result(*SIZES[0], ms=2.0, threads=4.0),
+            result(*SIZES[0], "cuda", ms=1.0), result(*SIZES[0], "cuda", ms=5.0)]  # fmt: skip
+    start = "Dense networks, batches of 100 rows: "
+    assert sweep_page.verdicts(rows) == [
+        f"{start}Some Processor is faster than Large GPU up to 2,601 parameters, the largest measured."
+    ]
+    faster = [*rows, result(*SIZES[0], "cuda", ms=0.99)]
+    assert sweep_page.verdicts(faster) == [
+        f"{start}Large GPU is faster than Some Processor from 2,601 parameters on, the smallest measured."
+    ]
+    larger = [result(*SIZES[1], ms=1.0), result(*SIZES[2], ms=9.0)]
+    larger += [result(*size, "cuda", ms=2.0) for size in SIZES[1:]]
+    assert sweep_page.verdicts([*faster, *larger]) == [
+        f"{start}Large GPU is faster than Some Processor from 2,601 parameters on, the smallest measured, "
+        "except 1 of 3 networks."
+    ]
+
+
+@pytest.mark.parametrize("count, most, expected", [(3, 3, [0, 1, 2]), (4, 3, [0, 2, 3]), (9, 5, [0, 2, 4, 6, 8]),
+                                                   (11, 3, [0, 5, 10])])  # fmt: skip
+def test_some_of_many_are_spread_from_the_first_to_the_last(count, most, expected):
+    assert sweep_page._spread(list(range(count)), most) == expected
 
 
 def test_the_page_holds_the_figures(results):
