@@ -395,12 +395,16 @@ def test_the_columns_tell_shares_ranges_medians_and_gaps():
     words = ["red"] * 50 + ["green"] * 30 + ["blue"] * 10 + ["grey"] * 6 + ["pink"] * 4
     rng = np.random.default_rng(0)
     size = np.concatenate([np.arange(1.0, 76.0), np.full(5, 100.0), np.full(20, np.nan)])
-    ds = nn.load({"word": np.array(words), "size": size, "y": rng.normal(size=100)}, target="y")
+    gappy = ["x"] * 30 + ["y"] * 10 + [""] * 60
+    table = [{"word": word, "size": str(each) if each == each else "", "gappy": other, "y": rng.normal()}
+             for word, each, other in zip(words, size, gappy, strict=True)]  # fmt: skip
+    ds = nn.load(table, target="y")
     net = nn.Network.for_data(ds)
     nn.train(net, ds, epochs=1, holdout=0)
     table = model_page._columns(net, ds.x)[0]
     by_name = {line[0]: line[3:] for line in table.lines}
     assert by_name["word"] == ["red 50%, green 30%, blue 10%, 2 more", "", ""]
+    assert by_name["gappy"] == ["x 75%, y 25%", "", "60.0%"]
     counts = [0] * 12
     for value in size[:80]:
         counts[min(int((value - 1) / 99 * 12), 11)] += 1

@@ -1,0 +1,113 @@
+"""Times and rates that a training tells: computed by hand from steps and epochs of known lengths."""
+
+import csv
+import json
+
+import numpy as np
+import pytest
+
+import nn
+from nn.backends.engine import TimedStep
+from nn.study import sweep
+from nn.train.folds import summary
+from nn.watch.callbacks import CsvHistory
+from nn.watch.observe import layer_times
+from nn.watch.trace import Trace
+
+
+def batch_of(begin: float, factor: float, lane: str = "") -> list[TimedStep]:
+    """Return the steps of a batch of two dense layers, in milliseconds times factor."""
+    lengths = [("gather", None, 1), ("forward", 0, 2), ("forward", 1, 3), ("loss", None, 1), ("backward", 1, 6),
+               ("update", 1, 1), ("backward", 0, 4), ("update", 0, 1), ("end", None, 1)]  # fmt: skip
+    steps = []
+    for name, layer, ms in lengths:
+        end = begin + ms * factor / 1e3
+        steps.append(TimedStep(name, layer, begin, end, lane))
+        begin = end
+    return steps
+
+
+def test_a_profile_is_medians_in_milliseconds_and_counts_two_operations_a_product():
+    net = nn.Network("5,7,2", "regression")
+    batches = [batch_of(k, factor) for k, factor in enumerate((1.0, 1.5, 9.0))]
+    batches[0] += [TimedStep("forward", 0, 0.0, 99.0, "another GPU")]
+    found = layer_times(net.layers, 10, batches)
+    assert (found["batches"], found["rows"], found["batch_ms"]) == (3, 10, pytest.approx(1.5 * 20))
+    assert [found[f"{name}_ms"] for name in ("gather", "loss", "end")] == pytest.approx([1.5] * 3)
+    first, second = found["layers"]
+    keys = ("forward_ms", "backward_ms", "update_ms")
+    assert [first[key] for key in keys] == pytest.approx([3.0, 6.0, 1.5])
+    assert [second[key] for key in keys] == pytest.approx([4.5, 9.0, 1.5])
+    assert [first["share"], second["share"]] == pytest.approx([7 / 20, 10 / 20])
+    assert first["gflops_forward"] == pytest.approx(2 * 10 * 5 * 7 / 3e-3 / 1e9)
+    assert first["gflops_backward"] == pytest.approx(2 * 10 * 5 * 7 / 6e-3 / 1e9), "of its weights alone"
+    assert second["gflops_backward"] == pytest.approx(2 * 2 * 10 * 7 * 2 / 9e-3 / 1e9), "and of its inputs"
+
+
+def read(path) -> list[dict]:
+    with open(path, newline="") as file:
+        return list(csv.DictReader(file))
+
+
+def test_the_history_has_each_epochs_own_numbers_and_the_rate_at_its_beginning(tmp_path):
+    history = CsvHistory(str(tmp_path / "h.csv"))
+    history.start({"monitor": "roc_auc", "epochs": 4, "batches": 8, "learning_rate": 0.1, "schedule": "linear",
+                   "resumed": {"done": [(4.0, 5.0, 2.0)], "metrics": [0.5]}})  # fmt: skip
+    history.judged(2, "roc_auc", float("nan"), False)
+    history.epoch(2, 4, 2.0, None, 1.23456789, 123.456789)
+    history.judged(3, "roc_auc", 0.75, True)
+    history.epoch(3, 4, 1.5, 2.5, 3.0, 4.0)
+    history.refit(2, 100)
+    history.epoch(1, 2, 9.0, None, 9.0, 9.0)
+    history.close()
+    names = ["epoch", "loss", "val_loss", "seconds", "us_per_batch", "val_metric"]
+    told = read(tmp_path / "h.csv")
+    assert [[line[name] for name in names] for line in told] == [
+        ["1", "4.0", "5.0", "2", "250000", "0.5"], ["2", "2.0", "", "1.23457", "123.457", ""],
+        ["3", "1.5", "2.5", "3", "4", "0.75"],
+    ]  # fmt: skip
+    assert [float(line["learning_rate"]) for line in told] == pytest.approx([0.1, 0.075, 0.05])
+
+
+def test_a_trace_has_microseconds_from_its_first_event(tmp_path):
+    trace, net = Trace(), nn.Network("5,7,2", "regression")
+    trace.span("reading", "reading", 10.0, 10.5)
+    trace.batches(net.layers, [batch_of(11.0, 1.0)])
+    trace.write(str(tmp_path / "t.json"))
+    events = {}
+    for event in json.loads((tmp_path / "t.json").read_text())["traceEvents"]:
+        if event["ph"] == "X":
+            events[event["name"]] = event
+    assert [events["reading"][key] for key in ("ts", "dur")] == [0.0, 500_000.0]
+    batch = [events["batch 1"][key] for key in ("ts", "dur")]
+    assert batch == pytest.approx([1_000_000.0, 19_000.0]), "without its end"
+    assert [events["backward 1 2"][key] for key in ("ts", "dur")] == pytest.approx([1_007_000.0, 6_000.0])
+    layers = {name: event["args"].get("layer") for name, event in events.items()}
+    assert (layers["gather"], layers["loss"], layers["update 0 7"]) == ("input", 1, 0)
+
+
+def test_a_sweep_tells_milliseconds_of_batches_without_the_first_epoch():
+    class Engine:
+        def __init__(self, batches):
+            self.recorded = lambda: batches
+
+    epochs = sweep._EpochTimes()
+    for us in (9000.0, 1000.0, 2000.0, 6000.0):
+        epochs.epoch(1, 4, 0.0, None, 0.0, us)
+    assert sweep._batch_times(Engine([]), epochs) == {
+        "batch_ms": 2.0, "batch_p95_ms": pytest.approx(np.percentile([1, 2, 6], 95))
+    }  # fmt: skip
+    alone = sweep._EpochTimes()
+    alone.epoch(1, 1, 0.0, None, 0.0, 9000.0)
+    assert sweep._batch_times(Engine([]), alone)["batch_ms"] == 9.0
+    recorded = [batch_of(k, factor) for k, factor in enumerate((1.0, 2.0, 5.0))]
+    found = sweep._batch_times(Engine(recorded), epochs)
+    assert found == pytest.approx({"batch_ms": 40.0, "batch_p95_ms": np.percentile([20, 40, 100], 95)})
+
+
+def test_folds_have_the_mean_and_the_deviation_of_a_sample():
+    each = [{"rows": 3, "threshold": 0.5, "f1": 1.0, "mcc": None},
+            {"rows": 4, "threshold": 0.2, "f1": 0.5, "mcc": 0.25}, {"rows": 3, "threshold": 0.1, "f1": 0.75, "mcc": 0.75}]  # fmt: skip
+    found = summary(each)
+    assert found["mean"] == pytest.approx({"f1": 0.75, "mcc": 0.5})
+    assert found["std"] == pytest.approx({"f1": 0.25, "mcc": (2 * 0.25**2) ** 0.5})
