@@ -106,8 +106,10 @@ def test_a_sweep_tells_milliseconds_of_batches_without_the_first_epoch():
 
 
 def test_folds_have_the_mean_and_the_deviation_of_a_sample():
-    each = [{"rows": 3, "threshold": 0.5, "f1": 1.0, "mcc": None},
-            {"rows": 4, "threshold": 0.2, "f1": 0.5, "mcc": 0.25}, {"rows": 3, "threshold": 0.1, "f1": 0.75, "mcc": 0.75}]  # fmt: skip
+    first = {"rows": 3, "threshold": 0.5, "f1": 1.0, "mcc": None}
+    second = {"rows": 4, "threshold": 0.2, "f1": 0.5, "mcc": 0.25}
+    third = {"rows": 3, "threshold": 0.1, "f1": 0.75, "mcc": 0.75}
+    each = [first, second, third]
     found = summary(each)
     assert found["mean"] == pytest.approx({"f1": 0.75, "mcc": 0.5})
     assert found["std"] == pytest.approx({"f1": 0.25, "mcc": (2 * 0.25**2) ** 0.5})
