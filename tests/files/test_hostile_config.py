@@ -9,6 +9,7 @@ from nn.files import model_file
 @pytest.mark.parametrize("key, value", [
     ("threshold", "mse"), ("threshold", "f1=2"), ("threshold", None), ("threshold", [1]), ("threshold", "\0"),
     ("chosen", None), ("chosen", True), ("chosen", 1.5), ("chosen", [1]), ("chosen", "layers"),
+    ("reference", 3), ("reference", "yes"), ("window", 0), ("window", -3),
 ])  # fmt: skip
 def test_a_setting_of_another_kind_is_refused_in_every_use(folder, key, value):
     write_two_classes(folder / "two.csv")
