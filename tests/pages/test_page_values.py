@@ -11,7 +11,7 @@ from sklearn import metrics
 from support.pages import Drawing, named, texts
 
 import nn
-from nn.pages import model_page
+from nn.pages import model_page, page
 from nn.pages.chart import Axis, Line, Plot, Scale
 from nn.pages.page import Table
 from nn.test import binary_report, multiclass_report, regression_report
@@ -471,6 +471,27 @@ def test_the_table_of_a_picture_has_its_first_and_last_points_and_some_between()
     assert words.table()[1] == [["w", "two", "0.1234"], ["w", "one", "7"]]
 
 
+def test_a_table_of_a_page_has_its_cells_in_their_order_and_its_shades_on_the_numbers():
+    table = Table("t", ["name", "x", "y"], [["a", "1", "2"], ["b", "3", "4"]], shades=[[0.25, 0.5], [0.75, 0.0]])
+    cells = re.findall(r"<t[hd]([^>]*)>([^<]*)</t[hd]>", page._html_table(table))
+    assert [text for _, text in cells] == ["name", "x", "y", "a", "1", "2", "b", "3", "4"]
+    shades = [re.search(r"rgb\(42 127 192/([\d.]+)\)", attributes) for attributes, _ in cells]
+    assert [None if shade is None else shade[1] for shade in shades] == [
+        None, None, None, None, "0.25", "0.50", None, "0.75", None,
+    ]  # fmt: skip
+    assert ["word" in attributes for attributes, _ in cells] == [True, False, False] * 3
+    assert page._markdown_table("", table.headers, table.lines) == (
+        "| name | x | y |\n| --- | --- | --- |\n| a | 1 | 2 |\n| b | 3 | 4 |"
+    )
+
+
+def test_an_image_of_more_pixels_has_every_second_or_third_of_them():
+    image = np.arange(97 * 40, dtype=np.uint32).reshape(97, 40).astype(np.uint8)
+    assert np.array_equal(pixels_of(page.image_of(image)), image[::3, ::3])
+    assert np.array_equal(pixels_of(page.image_of(image[:96])), image[:96:2, ::2])
+    assert np.array_equal(pixels_of(page.image_of(image[:48])), image[:48])
+
+
 def test_a_logarithmic_axis_is_one_from_twenty_times_and_places_are_of_logarithms():
     is_log = [Scale(Axis(log=True), [1.0, high], 0.0, 400.0).is_log for high in (20.0, 20.1)]
     assert is_log == [False, True]
@@ -506,9 +527,9 @@ def test_a_comparison_shows_each_models_own_numbers():
                     "r2": {"x/a.bin": None, "b.bin": 0.5, "difference": None, "interval": None}},
         "disagree": [{"row": 7, "true": [1.5], "x/a.bin": [0.12345], "b.bin": [2.0, 3.0]}],
     }  # fmt: skip
-    page = model_page.of_comparison(result)
-    table, differ = page.sections["Metrics"]
-    assert page.answer == ["b.bin is better than a.bin: RMSE 1 beside 2."]
+    told = model_page.of_comparison(result)
+    table, differ = told.sections["Metrics"]
+    assert told.answer == ["b.bin is better than a.bin: RMSE 1 beside 2."]
     assert table.headers[1:3] == ["a.bin", "b.bin"] and table.caption == "12 rows"
     none = "undefined"
     assert table.lines == [["RMSE", "2", "1", "-1", "-1.5 to -0.25"], ["R2", none, "0.5", none, none]]
@@ -523,11 +544,11 @@ def test_the_page_of_a_model_tells_the_figures_of_the_test_of_its_rows():
     ds = nn.Dataset(x, y, "binary", ["0", "1"], weights=rng.integers(1, 9, 120) / 4)
     net = nn.Network("2,1", "binary", seed=1)
     nn.train(net, ds, epochs=5, holdout=0)
-    page = model_page.of_model(net, "m.bin", ds)
+    told = model_page.of_model(net, "m.bin", ds)
     scores = net.predict(ds.x)[:, 0]
     auc = metrics.roc_auc_score(y, scores, sample_weight=ds.weights)
     loss = metrics.log_loss(y, scores.astype(np.float64), sample_weight=ds.weights)
-    written = {line[0]: line[1] for line in tables_of(page.sections["Result"])["metrics"].lines}
+    written = {line[0]: line[1] for line in tables_of(told.sections["Result"])["metrics"].lines}
     assert written["ROC-AUC"] == f"{auc:.4f}" and written["log loss"] == f"{loss:.4f}"
-    assert re.search(rf"ROC-AUC {auc:.4f} \(95%: ", page.answer[0])
-    assert area(Drawing(named(page.pictures)["roc"]).points("l s0")) == pytest.approx(auc, abs=NEAR)
+    assert re.search(rf"ROC-AUC {auc:.4f} \(95%: ", told.answer[0])
+    assert area(Drawing(named(told.pictures)["roc"]).points("l s0")) == pytest.approx(auc, abs=NEAR)

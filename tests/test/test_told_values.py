@@ -6,8 +6,9 @@ from sklearn import metrics
 
 import nn
 from nn.core.bootstrap import RESAMPLES, Sampling, in_each_resample
+from nn.nn.trained_rows import Trained
 from nn.test import shapley
-from nn.test.compare import compared
+from nn.test.compare import Side, _disagree, compared, compared_sides
 from nn.test.importance import curves, importance
 from nn.test.shapley import explain
 
@@ -115,6 +116,35 @@ def test_the_rows_on_which_models_differ_most_are_the_five_largest_distances_wit
     assert [row["row"] for row in compared(three, [ds, ds], NAMES)["disagree"]] == np.argsort(-apart)[:5].tolist()
 
 
+def test_the_distance_of_two_models_is_that_of_the_output_in_which_they_differ_most():
+    net = nn.Network("1,3", "multiclass")
+    one = np.zeros((7, 3))
+    other = np.array([[0.5, 0, 0], [0.3, 0.3, 0.3], [0, 0, 0], [0, -0.6, 0], [0.1, 0, 0], [0, 0, 0.2], [0, 0.05, 0]])
+    found = _disagree(net, np.zeros(7, int), [one, other], NAMES)
+    assert [row["row"] for row in found] == [3, 0, 1, 5, 4]
+    assert _disagree(net, np.zeros(7, int), [one, other], NAMES)[2]["b"] == [0.3, 0.3, 0.3]
+    assert [row["row"] for row in _disagree(net, np.zeros(3, int), [one[:3], other[:3]], NAMES)] == [0, 1]
+
+
+@pytest.mark.parametrize("counts, told, knowing", [
+    ((3, 7), 7, "a was trained on 3 of these 10 rows and b was trained on 7 of these 10 rows"),
+    ((7, 0), 7, "a was trained on 7 of these 10 rows"), ((0, 2), 2, "b was trained on 2 of these 10 rows"),
+    ((None, 0), 0, None), ((None, None), None, None),
+])  # fmt: skip
+def test_the_larger_number_of_trained_rows_is_told_and_either_model_spoils_the_verdict(counts, told, knowing):
+    x = np.arange(10.0).reshape(-1, 1)
+    ds = nn.Dataset(x, x[:, 0], "regression")
+    nets = linear([1.0], 0.1, task="regression"), linear([1.0], 5.0, task="regression")
+    sides = [Side(net, ds, None, Trained(10, count)) for net, count in zip(nets, counts, strict=True)]
+    found = compared_sides(sides, NAMES)
+    assert found["trained_rows"] == told
+    if knowing is None:
+        assert found["better"] == "a"
+    else:
+        assert found["better"] is None
+        assert found["verdict"] == f"no verdict: {knowing}; give rows that neither knows with --dataset"
+
+
 @pytest.mark.parametrize("rows", [9, 10])
 def test_an_interval_and_a_verdict_begin_at_ten_rows(rows):
     x = np.arange(rows, dtype=float).reshape(-1, 1)
@@ -165,14 +195,17 @@ def test_importance_is_what_scikit_learns_metric_loses_by_the_same_exchanges(met
     assert found.baseline == pytest.approx(figures_of_scikit_learn(net, ds)[metric_name], rel=1e-6)
 
 
-def test_the_ends_of_importance_lie_by_students_quantile_of_the_deviation_over_resamples():
+@pytest.mark.parametrize("weighted", [False, True])
+def test_the_ends_of_importance_lie_by_students_quantile_of_the_deviation_over_resamples(weighted):
     stats = pytest.importorskip("scipy.stats")
     rng = np.random.default_rng(0)
     x = rng.normal(size=(60, 2))
     y = x @ [1.0, 0.3] + rng.normal(size=60)
-    ds, net = nn.Dataset(x, y, "regression"), linear([1.0, 0.3], task="regression")
+    weights = rng.integers(1, 9, 60) / 4 if weighted else None
+    ds, net = nn.Dataset(x, y, "regression", weights=weights), linear([1.0, 0.3], task="regression")
+    w = np.ones(60) if weights is None else weights
     found = importance(net, ds, metric_name="mse", repeats=2, seed=1)
-    draws = np.stack(in_each_resample(lambda times: times, Sampling(60), None, 0, 100)).astype(float)
+    draws = np.stack(in_each_resample(lambda times: times * w, Sampling(60), None, 0, 100))
     lost = {name: [] for name in "01"}
     for repeat in range(2):
         random = np.random.default_rng([1, repeat])
@@ -181,7 +214,7 @@ def test_the_ends_of_importance_lie_by_students_quantile_of_the_deviation_over_r
             changed = x.copy()
             changed[chosen, column] = x[random.permutation(chosen), column]
             gain = (changed @ [1.0, 0.3] - y) ** 2 - (x @ [1.0, 0.3] - y) ** 2
-            lost[str(column)].append(draws @ gain / 60)
+            lost[str(column)].append(draws @ gain / draws.sum(axis=1))
     for name, mean, low, high, holds in zip(found.names, found.mean, found.low, found.high, found.holds, strict=True):
         deviation = np.mean(lost[name], axis=0).std(ddof=1)
         wide = stats.t.ppf(0.975, 59) * deviation
@@ -294,3 +327,18 @@ def test_contributions_add_up_to_the_logit_of_the_weighted_mean_of_scores(task, 
     found = explain(net, x[:4], x[10:])
     assert np.allclose(found.base_values, value(x[10:]).mean(axis=0), atol=1e-9)
     assert np.allclose(found.base_values + found.values.sum(axis=1), value(x[:4]), atol=1e-9)
+
+
+def test_a_column_of_several_holds_by_an_interval_that_is_wider_by_their_number():
+    stats = pytest.importorskip("scipy.stats")
+    rng, between = np.random.default_rng(0), 0
+    weights = np.linspace(0.05, 0.4, 12)
+    x = rng.normal(size=(80, 12))
+    y = x @ weights + rng.normal(size=80)
+    found = importance(linear(weights.tolist(), task="regression"), nn.Dataset(x, y, "regression"), seed=2)
+    wide, wider = stats.t.ppf([1 - 0.05 / 2, 1 - 0.05 / 2 / 12], 79)
+    for mean, high, holds in zip(found.mean, found.high, found.holds, strict=True):
+        deviation = (high - mean) / wide
+        assert holds == (mean > wider * deviation)
+        between += wide * deviation < mean <= wider * deviation
+    assert between > 0
