@@ -9,6 +9,7 @@ from ..files.suffixes import CSV, MODEL, TEXT_MODEL, check_named_format
 from ..nn_aux import OF_FOLD
 from ..settings.flags import REFERENCE, given_values, keywords, read_by
 from ..terminal import console
+from ..terminal.progress import Steps, make_steps
 from ..utils import UsageError, check_writable, cut_name, log
 
 
@@ -67,7 +68,13 @@ def write_page(flags, net, *rows, **more) -> None:
     if flags.report:
         from ..pages import model_page, page
 
+        more.setdefault("progress", progress_of(flags, "importance of columns"))
         page.write(flags.report, model_page.of_model(net, flags.model, *rows, **more))
+
+
+def progress_of(flags, what: str) -> Steps | None:
+    """Return what tells a person how far a long computation is; None with --quiet and --json."""
+    return None if flags.quiet or flags.json else make_steps(what)
 
 
 _WRITTEN = {  # by mode and flag: the formats of a file, and a name that it may have

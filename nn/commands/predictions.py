@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 import numpy as np
 
@@ -75,18 +75,21 @@ def _names(net, ds: Dataset, facts: Sequence[str] = (), deviations: bool = True)
     return [*own[:before], *names_apart(list(ds.ids), own), *own[before:]]
 
 
-def contribution_table(net, explainer, x) -> Table:
+def contribution_table(net, explainer, x, progress: Callable[[int, int], None] | None = None) -> Table:
     """Return row, base, what each column contributes, and value, of each row; of several outputs a line for each, with
-    the output's name behind the row."""
+    the output's name behind the row. progress: is told how many rows are done, and of all."""
     outputs = output_names(net) if net.outputs > 1 else []
     kind = ["class" if net.classes else "target"] if outputs else []
     names = names_apart(explainer.names, ["row", *kind, "base", "value"])
-    return Table(["row", *kind, "base", *names, "value"], _contributions(explainer, x, outputs))
+    return Table(["row", *kind, "base", *names, "value"], _contributions(explainer, x, outputs, progress))
 
 
-def _contributions(explainer, x, outputs: list[str]) -> Iterator[Block]:
-    for first in range(0, len(x), EXPLAINED_ROWS):
-        found = explainer.explain(x[first : first + EXPLAINED_ROWS])
+def _contributions(explainer, x, outputs: list[str], progress) -> Iterator[Block]:
+    step = explainer.rows_at_a_time(EXPLAINED_ROWS)
+    for first in range(0, len(x), step):
+        found = explainer.explain(x[first : first + step])
+        if progress is not None:
+            progress(first + len(found.values), len(x))
         rows = np.arange(first, first + len(found.values))
         if not outputs:
             yield [rows, found.base_values, *found.values.T, found.base_values + found.values.sum(axis=1)]

@@ -12,7 +12,7 @@ from ..settings.values import check_is_number, split_names
 from ..terminal import console, tables
 from ..terminal.figures import layers_of, target_text
 from ..utils import UsageError, counted, is_stream, log, printable, say, show
-from .common import LAYOUT, load_network, print_json, say_run, unseen_rows, write_page
+from .common import LAYOUT, load_network, print_json, progress_of, say_run, unseen_rows, write_page
 
 
 def test_command(flags) -> None:
@@ -131,8 +131,9 @@ def explain_command(flags) -> None:
     if ds.y is not None:
         asked = {"metric_name": flags.monitor, "group_columns": flags.group_columns, "seed": flags.seed or 0}
         try:
-            known = importance(net, ds, **asked, parts=parts)
-            important = known, curves(net, ds.x, known.names)
+            progress = progress_of(flags, "importance of columns")
+            known = importance(net, ds, **asked, parts=parts, progress=progress)
+            important = known, curves(net, ds, known.names)
             result = {"importance": vars(known), "curves": important[1], "trained_rows": trained.count}
             warn_of_trained(trained, flags.model)
         except UndefinedMetric as error:
@@ -159,7 +160,8 @@ def _write_contributions(flags, net, x, background) -> float:
     from .table_file import write_table
 
     explainer = Explainer(net, background, len(x), exact=flags.exact, seed=flags.seed or 0)
-    write_table(flags.output, contribution_table(net, explainer, x))
+    progress = progress_of(flags, "contributions to predictions")
+    write_table(flags.output, contribution_table(net, explainer, x, progress))
     return explainer.error
 
 

@@ -74,7 +74,8 @@ class Schema:
     left_out: columns of its file that were no inputs, by their indices. fills_gaps: the model has medians of plain
     numbers, which stand for gaps. gaps: the words for a gap, beside those of choices. code_page: of
     text that is no UTF-8. pictures: how the model reads them, see pictures.py. number_type, target_type: float32 or
-    float64, in which the model reads columns of numbers, and has its targets; None: as the rows need it.
+    float64, in which the model reads columns of numbers, and has its targets; None: as the rows need it. keeps_weightless:
+    rows of weight 0 stay, as in the training of a model of an earlier version, whose held-out rows are drawn from all.
     """
 
     task: str = "auto"
@@ -97,6 +98,7 @@ class Schema:
     pictures: dict | None = None
     number_type: str | None = None
     target_type: str | None = None
+    keeps_weightless: bool = False
 
     def __post_init__(self):
         if self.task not in TASKS:
@@ -399,6 +401,21 @@ class Dataset:
     def about_weightless(self) -> str:
         """Return how many rows were left out because their weight is 0; nothing where none were."""
         return f"left out: {self.weightless} rows of weight 0" if self.weightless else ""
+
+    @property
+    def left_out_rows(self) -> dict[str, int]:
+        """Return how many rows count for nothing, by the reason, without reasons that no row has."""
+        counts = {"weightless": self.weightless + self.rows - len(self.counting_rows()), "unlabelled": self.unlabelled}
+        return {reason: rows for reason, rows in counts.items() if rows}
+
+    def without_weightless(self) -> Dataset:
+        """Return the rows whose weight is above 0. Raises DataError where there are none."""
+        counting = self.counting_rows()
+        if len(counting) == self.rows:
+            return self
+        if not len(counting):
+            raise all_weightless(self.rows)
+        return replace(self.of_rows(counting), weightless=self.weightless + self.rows - len(counting))
 
     def counting_rows(self) -> np.ndarray:
         """Return the rows (indices, ascending) whose weight is above 0: all others train nothing and judge nothing."""

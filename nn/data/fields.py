@@ -131,6 +131,9 @@ def _gap_words(source: TableSource, table: Table, targets: list[int]) -> dict[st
         if sum(column.gaps.values()) == np.count_nonzero(is_gap):
             words.update(column.gaps)
             continue
+        if table.kept is not None:
+            words.update(_words_in(source, place, table.kept[is_gap]))
+            continue
         wanted = Wanted({place: column.reads}, exact=frozenset([place]), missing=frozenset())
         again = source.read(wanted).columns[place]
         words.update({word: one.rows for word, one in again.odd.items()})
@@ -138,6 +141,15 @@ def _gap_words(source: TableSource, table: Table, targets: list[int]) -> dict[st
             numbers = again.values[is_gap & ~again.is_gap]
             words.update(as_text(Column(again.reads, numbers)).texts())
     return dict(words)
+
+
+def _words_in(source: TableSource, place: int, rows: np.ndarray) -> list[str]:
+    """Return the words of a column in some rows, "" for empty fields; the column is read again."""
+    column = source.read(Wanted({place: "text"}, exact=frozenset([place]), missing=frozenset())).columns[place]
+    if column.reads != "text":
+        column = as_text(column)
+    texts = [*column.words, ""]
+    return [texts[code] for code in column.values[rows].tolist()]
 
 
 def without_class_name(column: Column) -> Column:

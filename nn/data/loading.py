@@ -40,7 +40,7 @@ from .kinds import NUMBER, Kind, decide, kind_of
 from .lookup import column_mismatch, columns_asked_for, find_places
 from .pictures import BYTE, tell_range
 from .source import TableSource, absolute, are_there, is_uri, lies_elsewhere, short_name
-from .splits import split_rows
+from .splits import Split, split_rows
 from .targets import dataset_of, now_among, targets_of
 from .written import canonical_word
 
@@ -60,7 +60,7 @@ def load(
     with records.within(records.share_of(memory)):
         ds = _loaded(path, schema, labelled, y, weights)
     if weights is not None:
-        ds.weights = weights[weights != 0]
+        ds.weights = weights if schema.keeps_weightless else weights[weights != 0]
     ds.memory = memory
     return ds
 
@@ -100,7 +100,8 @@ def _loaded(path, schema: Schema, labelled: bool, y, weights: np.ndarray | None)
     if labelled and not schema.plain:
         if "weight" in places.roles:
             weights = table.columns[places.roles["weight"]].values
-        table, weightless = without_weightless(table, weights, _undecided(places, schema))
+        if not schema.keeps_weightless:
+            table, weightless = without_weightless(table, weights, _undecided(places, schema))
     for place in places.targets:
         if table.columns[place].reads == "text" and schema.classes is None:
             table.columns[place] = without_class_name(table.columns[place])
@@ -371,7 +372,7 @@ def held_out(
     if not (holdout or whole or net.config.get("reference")):
         raise UsageError(f"{model} was trained with --holdout 0, so no rows are left to test on; give --dataset")
     ds = training_dataset(net, model, force=force, memory=memory)
-    rows = split_rows(ds, net.holdout, 0.0, split_seed_of(net)).holdout
+    rows = split_of_model(net, ds).holdout
     if len(rows):
         return ds.of_rows(rows)
     return ds
@@ -389,6 +390,13 @@ def training_dataset(net, model: str | os.PathLike, *, force: bool = False, memo
             raise DataError(f"{changed}; restore the old file, give another with --dataset, or train again")
         log.warning("%s; used anyway because of --force", changed)
     return ds
+
+
+def split_of_model(net, ds: Dataset) -> Split:
+    """Return the split of the data that a network was trained on into the rows that it was trained on, those that
+    validated among them, and those that it held out."""
+    is_whole = net.weightless_rows is None
+    return split_rows(ds, net.holdout, 0.0, split_seed_of(net), keeps_weightless=is_whole)
 
 
 def split_seed_of(net) -> int:

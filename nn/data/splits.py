@@ -23,19 +23,22 @@ class Split(NamedTuple):
     holdout: np.ndarray
 
 
-def split_rows(ds: Dataset, holdout: float, validation: float, seed: int, rows=None) -> Split:
+def split_rows(
+    ds: Dataset, holdout: float, validation: float, seed: int, rows=None, keeps_weightless: bool = False
+) -> Split:
     """Return the split of a data set, or of some rows (indices): the share `holdout` of them, and `validation` of those
     that are left.
 
-    Rows of weight 0 are in no part. Of each class that share is taken, rounded down; for regression of all rows; drawn
-    by seed. With ds.times the last rows in time are taken, none of the time of a row that stays. With ds.groups whole
-    groups, as near the share as they come, with both those whose last row is latest. Raises UsageError for a share that
-    is none, and for indices that are none, or twice there; DataError where all rows have weight 0.
+    Rows of weight 0 are in no part, unless keeps_weightless, as in earlier versions. Of each class that share is taken,
+    rounded down; for regression of all rows; drawn by seed. With ds.times the last rows in time are taken, none of the
+    time of a row that stays. With ds.groups whole groups, as near the share as they come, with both those whose last
+    row is latest. Raises UsageError for a share that is none, and for indices that are none, or twice there; DataError
+    where all rows have weight 0.
     """
-    own = ds.counting_rows() if rows is None else np.unique(np.asarray(rows, np.int64))
+    own = np.arange(ds.rows) if rows is None else np.unique(np.asarray(rows, np.int64))
     if rows is not None and (len(own) != len(rows) or not len(own) or own[0] < 0 or own[-1] >= ds.rows):
         raise UsageError(f"rows: expected indices from 0 to {ds.rows - 1}, at least one and each once")
-    if ds.weights is not None:
+    if ds.weights is not None and not keeps_weightless:
         own = own[ds.weights[own] > 0]
         if not len(own):
             raise all_weightless(ds.rows if rows is None else len(rows))

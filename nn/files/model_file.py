@@ -258,6 +258,7 @@ _MAY_BE_MISSING = {
         "a temperature above 0 and a threshold for each fold",
     ),
     "row_hashes": (row_hashes.is_fact, "data, rows, wide and hashes"),
+    "weightless_rows": (lambda value: _is_whole(value) and value >= 0, "a number of rows, 0 or above"),
 }
 _OF_DATA = ("columns", "targets", "classes", "encoding", "gap_words")  # facts with texts of a table
 

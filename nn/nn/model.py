@@ -18,11 +18,12 @@ from .crossed import Crossed
 FACTS = (  # what a model knows beside its parameters and settings
     "columns", "targets", "classes", "threshold", "holdout", "dataset", "history", "config", "temperature",
     "scaling", "target_scaling", "medians", "label_type", "gap_words", "code_page", "pictures", "crossed",
-    "number_type", "row_hashes",
+    "number_type", "row_hashes", "weightless_rows",
 )  # fmt: skip
 USUAL = {  # facts that a file leaves out where they are these
     "temperature": 1.0, "medians": None, "label_type": None, "gap_words": sorted(FORMER_GAPS), "code_page": LATIN,
     "pictures": None, "crossed": None, "number_type": None, "row_hashes": None,
+    "weightless_rows": None,
 }  # fmt: skip
 
 

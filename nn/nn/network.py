@@ -103,6 +103,7 @@ class Network:
         self.holdout = 0.0
         self.dataset: dict | None = None  # path, sha256
         self.row_hashes: dict | None = None  # of the rows that it was trained on; see row_hashes.py
+        self.weightless_rows: int | None = None  # that left before rows were divided; None: such rows stay
         self.background = None  # rows of the training for explanations, which no file keeps
         self.medians: list[float] | None = None  # of plain numbers; None: a gap is refused, or the encoding's
         self.history: dict = {"loss": [], "val_loss": None}
@@ -328,6 +329,7 @@ class Network:
             pictures=self.pictures,
             number_type=self.number_type,
             target_type=self.value_dtype if self.task == "regression" else None,
+            keeps_weightless=self.weightless_rows is None,
         )
 
     @property

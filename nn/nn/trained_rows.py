@@ -8,9 +8,8 @@ from typing import NamedTuple
 import numpy as np
 
 from ..data.dataset import Dataset, as_read_by
-from ..data.loading import split_seed_of
+from ..data.loading import split_of_model
 from ..data.row_hashes import KEPT, hashes_of, kept_hashes
-from ..data.splits import split_rows
 
 LEAST_SAMPLE = 5  # rows that could be among the kept hashes, from which a share is told of all
 TOLD = 0.1  # share of the rows from which an estimate is told
@@ -60,7 +59,7 @@ def known_rows(net, ds: Dataset) -> np.ndarray | None:
         return None
     whole = ds if ds.whole is None else ds.whole
     is_trained = np.zeros(whole.rows, bool)
-    is_trained[split_rows(whole, net.holdout, 0.0, split_seed_of(net)).training] = True
+    is_trained[split_of_model(net, whole).training] = True
     return is_trained if ds.whole is None else is_trained[ds.part_rows]
 
 

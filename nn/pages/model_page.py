@@ -40,17 +40,18 @@ ENDS = (0.0, 1.0)
 
 
 def of_model(
-    net, model: str, ds=None, about: str = "rows", *, found=None, threshold=None, important=None, trained=None
-) -> Page:
+    net, model: str, ds=None, about: str = "rows", *, found=None, threshold=None, important=None, trained=None,
+    progress=None,
+) -> Page:  # fmt: skip
     """Return the page of a model, tested on the rows of ds if there are any.
 
     about: what the rows are. found: (rows, folds, scores) as out_of_fold returns them, where folds predict them.
     threshold: None, the network's. important: (Importance, curves) of the columns, where they are known. trained: how
-    many of the rows the model was trained on (Trained).
+    many of the rows the model was trained on (Trained). progress: of the importance, see there.
     """
     page = Page(f"Model {basename(model)}", [_about(net)])
     if ds is not None and ds.y is not None:
-        _test(page, net, ds, about, found, threshold, important)
+        _test(page, net, ds, about, found, threshold, important, progress)
         target = figures.target_text(net.targets, net.config.get("target"), is_table=False)
         page.answer += [f"It predicts the {target}."] if target else []
         if trained is not None and trained.is_told:
@@ -70,7 +71,7 @@ def _about(net) -> str:
     return f"{networks} {of}{target} from {len(names_of(net))} inputs."
 
 
-def _test(page: Page, net, ds, about: str, found, threshold, important) -> None:
+def _test(page: Page, net, ds, about: str, found, threshold, important, progress) -> None:
     """Add what a test tells."""
     rows = ds if found is None else ds.of_rows(found[0])
     truth, scores, weights = judged(net, rows, None if found is None else found[2])
@@ -86,7 +87,7 @@ def _test(page: Page, net, ds, about: str, found, threshold, important) -> None:
         page.sections["The worst mistakes"] = [mistakes(net, rows.x, truth, scores)]
         return
     try:
-        known, curves_of = important or _important(net, ds, found)
+        known, curves_of = important or _important(net, ds, found, progress)
         page.sections["Columns that matter"] = _importance(net, known, curves_of)
         best = [name for name, holds in zip(known.names, known.holds, strict=True) if holds][:3]
         page.answer += [f"What matters most: {listed(best)}."] if best else []
@@ -333,12 +334,12 @@ def _groups_of(net, x) -> Iterator[tuple[str, str, np.ndarray]]:
             yield from ((name, values, own) for values, own in _ranges(column.values, 4))
 
 
-def _important(net, ds, found):
+def _important(net, ds, found, progress):
     """Return (Importance, curves) on rows that the networks do not know."""
     parts = judging_parts(net, ds, found)
     every = -(-sum(len(rows) for rows, _ in parts) // MOST_EXPLAINED)
-    known = importance(net, ds, parts=[(rows[::every], members) for rows, members in parts])
-    return known, curves(net, ds.x, known.names)
+    known = importance(net, ds, parts=[(rows[::every], members) for rows, members in parts], progress=progress)
+    return known, curves(net, ds, known.names)
 
 
 def _importance(net, known, curves_of) -> list[Block]:

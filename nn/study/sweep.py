@@ -33,9 +33,9 @@ from pathlib import Path
 import numpy as np
 
 from .. import __version__
-from ..data.loading import split_seed_of
+from ..data.loading import split_of_model
 from ..data.source import relative_to
-from ..ds import load, split_rows
+from ..ds import load
 from ..layers import parse
 from ..nn import Network
 from ..settings.flags import BY_NAME, DEFAULTS, settings_of
@@ -396,7 +396,7 @@ def _inference_ms(net, x) -> float:
 def _errors(net, ds, test_ds) -> dict:
     """Return the errors on the test data, or on the rows held out, or on all rows."""
     if test_ds is None:
-        rows = split_rows(ds, net.holdout, 0.0, split_seed_of(net)).holdout
+        rows = split_of_model(net, ds).holdout
         test_ds = ds.of_rows(rows) if len(rows) else ds
     figures = test(net, test_ds)
     return {name: figures.get(name) for name in ("rmse", "mae", "r2", "skill", "accuracy")}

@@ -1,4 +1,5 @@
-"""The progress of a training, or of --effort over all candidates, on stderr: a bar on a terminal, lines in a pipe."""
+"""The progress of a training, of --effort over all candidates, or of another long computation, on stderr: a bar on a
+terminal, lines in a pipe."""
 
 from __future__ import annotations
 
@@ -11,6 +12,7 @@ from .console import on_terminal, say_encoding, say_run
 
 REDRAW_SECONDS = 0.1
 LONG_SECONDS = 5.0  # that are left: worth telling
+STEP_LINES, STEP_SECONDS = 29, 2.0  # of steps in a pipe, beside the last one; from which they are told
 MOST_LINES = 6  # of epochs or candidates in a pipe, and the last one, unless --verbose has them all
 
 
@@ -174,3 +176,55 @@ class Bar(Lines):
     def end(self):
         if self._bar is not None:
             self._bar.stop()
+
+
+def make_steps(what: str) -> Steps:
+    """Return what is called with the steps that are done, and the number of all, of a computation named `what`."""
+    return (StepBar if on_terminal(sys.stderr) else Steps)(what)
+
+
+class Steps:
+    """A plain line for some of the steps of a computation that takes long."""
+
+    def __init__(self, what: str):
+        self._what, self._began, self._told = what, time.monotonic(), False
+
+    def __call__(self, done: int, total: int) -> None:
+        passed = time.monotonic() - self._began
+        if passed >= STEP_SECONDS:
+            self._tell(done, total, passed)
+
+    def _tell(self, done: int, total: int, passed: float) -> None:
+        is_end_of_told = done == total and self._told
+        if is_end_of_told or is_told(done, total, STEP_LINES):
+            self._told = True
+            left = passed * (total - done) / done
+            say(f"{self._what}: {done} of {total}, {passed:.1f} s, {left:.0f} s left")
+
+
+class StepBar(Steps):
+    """A bar over the steps of a computation that takes long."""
+
+    _bar = None
+    _drawn = 0.0
+
+    def _tell(self, done: int, total: int, passed: float) -> None:
+        if self._bar is None:
+            self._bar = self._opened(total)
+        now = time.monotonic()
+        if now - self._drawn >= REDRAW_SECONDS or done == total:
+            self._drawn = now
+            self._bar.update(self._task, completed=done, refresh=True)
+        if done == total:
+            self._bar.stop()
+
+    def _opened(self, total: int):
+        from rich.console import Console
+        from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
+
+        console = Console(file=sys.stderr, highlight=False)
+        columns = TextColumn("{task.description}"), BarColumn(), TimeRemainingColumn(elapsed_when_finished=True)
+        bar = Progress(*columns, console=console, auto_refresh=False)
+        self._task = bar.add_task(self._what, total=total)
+        bar.start()
+        return bar

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -15,11 +15,12 @@ from ..data.loading import without_gaps
 from ..matrix import matmul
 from ..nn.trained_rows import trained_on
 from ..nn_aux import METRICS
-from ..utils import DataError, UsageError, listed
+from ..utils import DataError, UsageError, listed, log
 from .reports import judged, warn_of_trained
 from .values import Value, names_of, scores_of
 
 REPEATS = 5
+MOST_EXCHANGES = 500  # of all columns and repeats, from which each column has fewer repeats
 RESAMPLES, SEED = 100, 0  # of the rows, for the intervals
 MISSED = 0.05  # of intervals do not hold what they say
 CORRELATED = 0.9  # from which two columns share what they say
@@ -39,6 +40,7 @@ class Importance:
 
     low and high: of a 95 % interval over other rows of this kind. holds: whether the loss is above 0 by an interval so
     wide that of this number of columns that tell nothing one in forty times one would be called so (Bonferroni).
+    repeats: how often the values of each column were exchanged.
     correlated: pairs of columns of numbers that share what they say.
     """
 
@@ -51,25 +53,28 @@ class Importance:
     high: list[float]
     holds: list[bool]
     correlated: list[tuple[str, str, float]] = field(default_factory=list)
+    repeats: int = REPEATS
 
 
 def importance(
     net,
     ds: Dataset,
     *,
-    repeats: int = REPEATS,
+    repeats: int | None = None,
     metric_name: str | None = None,
     group_columns: str | None = None,
     seed: int = 0,
     parts: Sequence[tuple[np.ndarray, Sequence]] | None = None,
+    progress: Callable[[int, int], None] | None = None,
 ) -> Importance:
     """Return the importance of raw columns, and of groups `a+b,c+d` of them, on rows that the model did not see.
 
+    repeats: None, five, and fewer of more than 100 columns. progress: is told how many exchanges are done, and of all.
     parts: (rows, members with their weights) by whom rows are predicted; None: all rows by all members, with a warning
     where the model was trained on them. Raises
     DataError where the metric means nothing for these rows, and UsageError for an unknown metric or column.
     """
-    ds = as_read_by(net, ds)
+    ds, parts = _counting(as_read_by(net, ds), parts)
     if parts is None:
         warn_of_trained(trained_on(net, ds))
     name, names = metric_name or USUAL[net.task], names_of(net)
@@ -77,17 +82,21 @@ def importance(
     ds = without_gaps(net, ds)
     judge = _Judge(net, ds, name, parts or [(np.arange(ds.rows), None)])
     groups = _groups_of(names, group_columns)
+    if repeats is None:
+        repeats = _usual_repeats(len(groups))
     lost = np.empty((repeats, len(groups)))
     resampled_lost = np.empty((repeats, len(groups), RESAMPLES))
     for repeat in range(repeats):
         rng = np.random.default_rng([seed, repeat])
-        chosen = judge.chosen(rng, repeats)
+        chosen = judge.chosen(rng, max(repeats, REPEATS))
         row_weights = judge.resampled_weights(chosen)
         before = judge.metrics(chosen, judge.scores, row_weights)
         for k, (_, columns) in enumerate(groups):
             after = judge.metrics(chosen, judge.exchanged(chosen, columns, rng), row_weights)
             lost[repeat, k] = judge.loss(before.value, after.value)
             resampled_lost[repeat, k] = judge.loss(before.resampled, after.resampled)
+            if progress is not None:
+                progress(repeat * len(groups) + k + 1, lost.size)
     mean = lost.mean(axis=0)
     deviation = _deviations(resampled_lost.mean(axis=0))
     freedom = max(1, judge.sampling.units - 1)
@@ -104,7 +113,34 @@ def importance(
         high=(mean + spread)[order].tolist(),
         holds=holds[order].tolist(),
         correlated=_correlated(ds.x, names),
+        repeats=repeats,
     )
+
+
+def _usual_repeats(columns: int) -> int:
+    """Return how often the values of each of so many columns are exchanged, with a remark where that is less than of
+    few: the intervals are by the rows, and of other exchanges only the mean is more exact."""
+    repeats = max(1, min(REPEATS, MOST_EXCHANGES // columns))
+    if repeats < REPEATS:
+        times = "once" if repeats == 1 else f"{repeats} times"
+        few = MOST_EXCHANGES // REPEATS
+        told = "importance: the values of %d columns are exchanged %s each, of up to %d columns %d times"
+        log.warning(told, columns, times, few, REPEATS)
+    return repeats
+
+
+def _counting(ds: Dataset, parts):
+    """Return (the rows whose weight is above 0, the parts of these)."""
+    counting = ds.without_weightless()
+    if counting is ds or parts is None:
+        return counting, parts
+    places = np.full(ds.rows, -1)
+    places[ds.counting_rows()] = np.arange(counting.rows)
+    found = []
+    for rows, members in parts:
+        of_part = places[rows]
+        found.append((of_part[of_part >= 0], members))
+    return counting, found
 
 
 def _deviations(resampled_lost: np.ndarray) -> np.ndarray:
@@ -238,17 +274,21 @@ class _Judge:
 # ---------------------------------------------------------------- curves
 
 
-def curves(net, x, names: Sequence[str], seed: int = 0) -> dict[str, list[tuple[object, list[float]]]]:
-    """Return the partial dependence of the columns named: (value of the column, mean scores of rows that have it)."""
+def curves(net, ds: Dataset, names: Sequence[str], seed: int = 0) -> dict[str, list[tuple[object, list[float]]]]:
+    """Return the partial dependence of the columns named: (value of the column, mean scores of rows that have it, by
+    their weights)."""
     rng, known = np.random.default_rng(seed), names_of(net)
-    averaged = rng.choice(len(x), min(len(x), AVERAGED), replace=False)
+    ds = ds.without_weightless()
+    x = ds.x
+    averaged = np.sort(rng.choice(len(x), min(len(x), AVERAGED), replace=False))
+    weights = None if ds.weights is None else ds.weights[averaged]
     value, found = Value(net), {}
-    read = value.read(x[np.sort(averaged)])
+    read = value.read(x[averaged])
     for name in [name for name in names if name in known][:CURVES]:
         column, found[name] = known.index(name), []
         for told, row in _points(x, column):
             scores = scores_of(net, value.mixed([column], read, value.read(x[row : row + 1])))
-            found[name].append((told, scores.mean(axis=0).tolist()))
+            found[name].append((told, np.average(scores, axis=0, weights=weights).tolist()))
     return found
 
 

@@ -26,7 +26,7 @@ from ..core.metrics import (
     confusion_matrix,
     mcc_square,
 )
-from ..data.dataset import as_read_by, name_of
+from ..data.dataset import Dataset, as_read_by, name_of
 from ..data.frames import open_frame
 from ..data.loading import load_for
 from ..data.pictures import check_range
@@ -68,6 +68,7 @@ def test(net, ds, *, threshold: float | None = None, intervals: bool = False) ->
     threshold: score from which a row counts as class 1; None takes the network's own.
     intervals: adds the key `intervals`, {figure: [low, high] or None}, 95 % by bootstrap (core/bootstrap.py).
     Numbers are Python's own; None stands for a figure that is undefined, never NaN or infinity.
+    left_out_rows: {reason: rows} of those that count for nothing, `weightless` and `unlabelled`, if there are any.
     trained_rows: how many of the rows the network was trained on, as far as it knows, None where it cannot tell; a
     warning says so where they are some.
     Raises DataError if the data do not fit the network or a row has values for which its output is not finite, and
@@ -75,6 +76,7 @@ def test(net, ds, *, threshold: float | None = None, intervals: bool = False) ->
     """
     if isinstance(ds, (str, os.PathLike)) or open_frame(ds) is not None:
         ds = load_for(net, ds)
+    ds = _counting(ds)
     report = tested(net, ds, threshold=threshold, intervals=intervals)
     trained = trained_on(net, ds)
     warn_of_trained(trained)
@@ -92,7 +94,13 @@ def tested(net, ds, *, threshold: float | None = None, intervals: bool = False) 
     """Return the figures of `test` on rows, whether the network was trained on them or not."""
     if not len(ds.x):
         raise DataError(f"{name_of(ds)}: found no rows to test, expected at least one")
+    ds = _counting(ds)
     return figures_of(net, ds, scores_of(net, ds), threshold=threshold, intervals=intervals)
+
+
+def _counting(ds):
+    """Return the rows of a data set whose weight is above 0, where it is one."""
+    return ds.without_weightless() if isinstance(ds, Dataset) else ds
 
 
 def scores_of(net, ds, first: int = 0) -> np.ndarray:
@@ -123,6 +131,9 @@ def figures_of(
     else:
         report = binary_report(truth, scores[:, 0], threshold, weights, cuts, ranking)
     report["target"] = target_of(net)
+    left_out = getattr(ds, "left_out_rows", None)
+    if left_out:
+        report["left_out_rows"] = left_out
     if intervals:
         persistence = ds.persistence() if net.task == "regression" else None
         of_two = {"ranking": ranking} if net.task == "binary" else {}

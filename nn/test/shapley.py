@@ -26,6 +26,7 @@ from .values import Reading, Value, by_column, engine_of, layers_of, names_of, r
 BACKGROUND = 100  # rows
 EXACT = 10**7  # rows computed, up to which all coalitions are
 MOST_COLUMNS = 20  # of all coalitions
+WALKED = 1 << 22  # rows computed between two reports of progress
 CHECKED = 5  # rows computed twice, by other permutations, to tell the error
 OVERREAD = 32  # numbers behind those of a walk that the core may write
 ROOM = 1 << 21  # numbers of rows, each of a layer's width, 64 at least, that a thread computes at a time
@@ -66,7 +67,8 @@ def background_rows(net, source=None, seed: int = 0, model="the model"):
     training, for data that no file holds. model: what messages call the model, beside which the training file may be.
     Raises UsageError where there is none.
     """
-    if source is None:
+    is_of_training = source is None
+    if is_of_training:
         try:
             source = training_file(net, model)
         except (InputNotFound, UsageError) as error:
@@ -74,9 +76,15 @@ def background_rows(net, source=None, seed: int = 0, model="the model"):
                 return net.background
             reason = str(error).partition(";")[0]
             raise UsageError(f"no background rows: {reason}; give some with --background") from None
-    x = source if hasattr(source, "dtype") else load_for(net, source, labelled=False).x
+    x = source if hasattr(source, "dtype") else _background_of(net, source, labelled=is_of_training)
     chosen = np.random.default_rng(seed).choice(len(x), min(BACKGROUND, len(x)), replace=False)
     return x[np.sort(chosen)]
+
+
+def _background_of(net, file, labelled: bool):
+    """Return the rows of a file. labelled: they have targets and weights, and those of weight 0 leave."""
+    has_weights = labelled and "weight" in net.config.get("table", {})
+    return load_for(net, file, labelled=has_weights).without_weightless().x
 
 
 def explain(net, x, background=None, *, exact: bool = False, seed: int = 0) -> Explanation:
@@ -111,6 +119,13 @@ class Explainer:
         self._room = ROOM // max(64, *(walker.width for _, walker, _ in self._walkers))  # rows
         self._is_exact = exact or 2**columns * rows * len(self._base) <= EXACT
         self.error: float | None = 0.0 if self._is_exact else None
+
+    def rows_at_a_time(self, most: int) -> int:
+        """Return how many rows to explain at a time, at most so many: few where each takes long."""
+        if self._is_exact:
+            return most
+        walked = 2 * len(self._base) * len(self.names)  # rows computed for each
+        return max(CHECKED, min(most, WALKED // walked))
 
     def explain(self, x) -> Explanation:
         """Return the explanation of some rows, as `Dataset.x` has them."""

@@ -103,6 +103,8 @@ def train(
                 ensemble = Ensemble(net, ds, options, of_net, several)
                 with records.within(make_room(net, ds, ensemble.training_bytes())):
                     result = ensemble.train(apart, **beside)
+    if ds.left_out_rows:
+        result["left_out_rows"] = ds.left_out_rows
     remember(net, ds, options, rows)
     tell(result, ds)
     return _written(result, callbacks, saving)
@@ -119,12 +121,15 @@ def remember(
         net.describe(row_hashes=like.row_hashes)
         net.background = like.background
         return
+    if rows is not None and ds.weights is not None:
+        rows = np.asarray(rows)
+        rows = rows[ds.weights[rows] > 0]
     trained = split_rows(ds, options.holdout, 0.0, split_seed(options, net.seed)).training if rows is None else rows
     net.describe(row_hashes=fact_of(ds, np.sort(trained), encoders_of(net)))
     if rows is not None:
         net.describe(dataset=origin_of(ds, is_part=len(rows) < ds.rows))
     if not ds.are_images:
-        net.background = background_rows(net, ds.x)
+        net.background = background_rows(net, ds.without_weightless().x)
 
 
 def _rows_and_name(validation) -> tuple[Dataset | ReadValidation | None, float | str | None]:

@@ -25,7 +25,7 @@ from ..nn import Network
 from ..nn_aux import DTYPES
 from ..settings.flags import BY_NAME, DEFAULTS, settings_of, takes
 from ..settings.values import LAYERS, plain
-from ..utils import DataError, UsageError, available_memory, listed, needs_package
+from ..utils import DataError, UsageError, available_memory, listed, log, needs_package
 from .call import train
 from .effort import REPLACING, Effort, why_not
 
@@ -96,6 +96,8 @@ class _NetworkEstimator(BaseEstimator):
             weights = self._weights(X, sample_weight)
             X, targets = self._dense(X), self._counting_targets(y, weights)
             ds = loading.load(X, self._schema(), y=targets, weights=weights)
+            if ds.weightless:
+                log.warning("sample_weight: %s", ds.about_weightless())
             seed = self.random_state
             seed = int(seed if isinstance(seed, numbers.Integral) else check_random_state(seed).randint(2**31))
             if self._may_choose(ds, eval_set):

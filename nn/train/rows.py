@@ -144,14 +144,19 @@ def split_of(ds: Dataset, options: Options, seed: int, remark: bool = False) -> 
         if remark and share and not len(rows):
             log.warning("the data is too small for --%s %g: training on all %d rows", flag, share, len(split.training))
     if remark:
-        weightless = ds.rows - len(ds.counting_rows())
-        if weightless:
-            log.warning("%s: left out: %d rows of weight 0", name_of(ds), weightless)
+        _tell_weightless(ds)
         remark_on_rare_classes(ds, split)
         if len(split.holdout) or len(split.validation):
             remark_on_twins(ds, np.concatenate(split), are_shared_out=True)
             remark_on_dates(ds)
     return split
+
+
+def _tell_weightless(ds: Dataset) -> None:
+    """Log how many rows of a data set have the weight 0; those of a file have left it, and are told with it."""
+    weightless = ds.rows - len(ds.counting_rows())
+    if weightless:
+        log.warning("%s: left out: %d rows of weight 0", name_of(ds), weightless)
 
 
 def _class_weights(options: Options, ds: Dataset, training) -> np.ndarray | None:
@@ -215,6 +220,7 @@ def facts_of(net, ds: Dataset, rows, o: Options, any_holdout: bool) -> dict:
         "temperature": 1.0,
         "gap_words": sorted(GAPS),
         "code_page": WINDOWS,
+        "weightless_rows": None if ds.weights is None else ds.left_out_rows.get("weightless", 0),
         "number_type": None if ds.are_images else _number_type(ds.x),
         "holdout": o.holdout if any_holdout else 0.0,
         "dataset": origin_of(ds) if is_divided_as_read else None,

@@ -190,6 +190,7 @@ HOSTILE = [  # a fact of a table's model, and what cannot stand there
     (("config", "left_out"), [2**63]),
     (("config", "split_seed"), HUGE[0]),
     *((("number_type",), value) for value in ("float16", None, ["float32"], 64)),
+    *((("weightless_rows",), value) for value in (-1, True, 0.5, "3", None, [3], HUGE[1])),
     *((("code_page",), value) for value in ("utf-7", None, ["latin-1"], 1252)),
     *((("gap_words",), value) for value in ("NA", [1], {"NA": 1}, None, ["half \ud800 of a pair"])),
     (("config", "candidates"), [{"layers": "3,1", "loss": HUGE[0], "operations": 1.0, "weight": 1}]),

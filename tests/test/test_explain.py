@@ -11,9 +11,11 @@ from support.command_line import run, succeed
 from support.tables import csv_of
 
 import nn as package
+from nn.commands.predictions import _contributions
+from nn.terminal import progress
 from nn.test import shapley
 from nn.test.importance import curves, importance
-from nn.test.shapley import explain
+from nn.test.shapley import Explainer, explain
 from nn.test.values import Value
 from nn.utils import DataError, UsageError
 
@@ -249,7 +251,7 @@ def test_groups_and_columns_that_go_together():
 
 def test_curves_go_as_the_prediction_does():
     net, ds = trained(2)
-    found = curves(net, ds.x, ["a", "word"])
+    found = curves(net, ds, ["a", "word"])
     values, scores = zip(*found["a"], strict=True)
     assert list(values) == sorted(values)
     assert (scores[0][0] < scores[-1][0]) == (net.classes[-1] == "class1")  # the rarer class is positive
@@ -313,3 +315,82 @@ def test_contributions_to_rows_of_one_class_are_written_without_importance(folde
     assert len((folder / "why.csv").read_text().splitlines()) == 11
     alone = run("explain", "m.bin", "ten.csv")
     assert alone.code == 65 and "roc_auc is undefined" in alone.err
+
+
+# ---------------------------------------------------------------- many columns
+
+
+def wide(columns, rows=60):
+    """Return a network and rows of many columns, of which the first alone tells the target."""
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=(rows, columns)).astype(np.float32)
+    ds = package.load(x, y=3.0 * x[:, 0])
+    net = package.Network.for_data(ds, "auto,1")
+    vector = np.zeros_like(net.vector)
+    vector[0] = 1.0
+    net.vector = vector
+    return net, ds
+
+
+@pytest.mark.parametrize("columns, repeats", [(100, 5), (101, 4), (250, 2), (600, 1)])
+def test_the_more_columns_the_fewer_repeats_which_one_line_tells(columns, repeats, caplog):
+    net, ds = wide(columns)
+    steps = []
+    found = package.importance(net, ds, progress=lambda done, total: steps.append((done, total)))
+    assert (found.repeats, len(found.names)) == (repeats, columns)
+    assert steps == [(done + 1, repeats * columns) for done in range(repeats * columns)]
+    assert [name for name, holds in zip(found.names, found.holds, strict=True) if holds] == ["0"]
+    told = [line for line in caplog.messages if line.startswith("importance: ")]
+    times = {4: "4 times", 2: "2 times", 1: "once"}
+    expected = f"importance: the values of {columns} columns are exchanged {times.get(repeats)} each, "
+    assert told == ([f"{expected}of up to 100 columns 5 times"] if repeats < 5 else [])
+    assert package.importance(net, ds, repeats=3).repeats == 3
+
+
+@pytest.mark.parametrize("total", [1, 7, 30, 59, 500, 2500])
+def test_a_long_computation_tells_at_most_thirty_plain_lines(total, monkeypatch, capsys):
+    monkeypatch.setattr(progress, "STEP_SECONDS", 0.0)
+    steps = progress.make_steps("importance of columns")
+    for done in range(1, total + 1):
+        steps(done, total)
+    lines = capsys.readouterr().err.splitlines()
+    assert min(total, 15) <= len(lines) <= 30
+    assert lines[-1].startswith(f"importance of columns: {total} of {total}, ") and "\x1b" not in "".join(lines)
+
+
+def test_a_short_computation_tells_nothing(capsys):
+    steps = progress.make_steps("importance of columns")
+    for done in range(1, 100):
+        steps(done, 99)
+    assert capsys.readouterr().err == ""
+
+
+@pytest.mark.parametrize("more", [(), ("--output", "c.csv"), ("--report", "r.html")])
+def test_explain_and_a_report_tell_how_far_they_are_but_not_with_quiet_or_json(more, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(progress, "STEP_SECONDS", 0.0)
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=(60, 30))
+    np.savetxt("t.csv", np.column_stack([x, x[:, 0]]), "%.4f", ",")
+    succeed("--train", "--layers", "auto,1", "--epochs", 1, "--dataset", "t.csv", "--model", "m.bin")
+    mode = "--test" if "--report" in more else "--explain"
+    asked = (mode, "--model", "m.bin", "--dataset", "t.csv", *more)
+    what = "contributions to predictions" if "--output" in more else "importance of columns"
+    told = [line for line in succeed(*asked).err.splitlines() if line.startswith(what)]
+    assert 1 <= len(told) <= 30 and ", 0 s left" in told[-1]
+    for silence in ("--quiet", "--json"):
+        assert what not in succeed(*asked, silence).err
+
+
+def test_contributions_are_the_same_in_however_many_blocks(tmp_path, monkeypatch):
+    net, ds = wide(30)
+    explainers = [Explainer(net, ds.x, 20, seed=0) for _ in range(2)]
+    monkeypatch.setattr(shapley, "WALKED", 1)
+    assert explainers[0].rows_at_a_time(256) == shapley.CHECKED
+    whole = list(_contributions(explainers[0], ds.x[:20], [], None))
+    monkeypatch.setattr(shapley, "WALKED", 1 << 30)
+    assert explainers[1].rows_at_a_time(256) == 256
+    (at_once,) = _contributions(explainers[1], ds.x[:20], [], None)
+    assert len(whole) == 4 and explainers[0].error == explainers[1].error
+    for parts, values in zip(zip(*whole, strict=True), at_once, strict=True):
+        np.testing.assert_array_equal(np.concatenate(parts), values)

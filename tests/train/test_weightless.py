@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from support.command_line import run
+from support.command_line import run, succeed
 
 import nn
 from nn.core.weighted import median, quantiles
@@ -10,7 +10,13 @@ from nn.data.column import Column
 from nn.data.dataset import TableRows
 from nn.data.encoding import CategoryEncoder, NumberEncoder, statistics_of
 from nn.data.kinds import NUMBER, Kind
+from nn.data.loading import held_out
+from nn.data.medians import medians_of
 from nn.data.scaling import Moments, Scaling
+from nn.data.splits import split_rows
+from nn.files import model_file
+from nn.test.importance import curves
+from nn.test.shapley import background_rows
 
 MARK = -9999.0
 QUICK = {"layers": "auto,8,1", "epochs": 3, "holdout": 0.0}
@@ -246,3 +252,113 @@ def test_targets_are_scaled_by_the_rows_as_often_as_their_weight():
     np.testing.assert_allclose(one.target_scaling.scale, other.target_scaling.scale, rtol=1e-12)
     np.testing.assert_allclose(one.scaling.shift, other.scaling.shift, rtol=1e-12, atol=1e-15)
     assert told == pytest.approx(wanted, rel=1e-12)
+
+
+# ---------------------------------------------------------------- what is told, and models of earlier versions
+
+TRAINED = ("--train", "--layers", "auto,4,1", "--epochs", 2, "--weight", "w", "--model", "m.bin")
+
+
+def without_fact(path):
+    """Make a model file as an earlier version wrote it: rows of weight 0 stayed where its rows were divided."""
+    tensors, facts = model_file.load(path)
+    del facts["weightless_rows"]
+    model_file.save(path, tensors, facts)
+    return nn.Network.of_file(path)
+
+
+def test_the_number_of_rows_that_were_left_out_is_a_key_of_json_and_a_fact_of_the_model(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    written(tmp_path / "t.csv", *table())
+    assert succeed(*TRAINED, "--dataset", "t.csv", "--json").json["left_out_rows"] == {"weightless": 120}
+    assert succeed("--info", "--model", "m.bin", "--json").json["weightless_rows"] == 120
+    figures = succeed("--test", "--model", "m.bin", "--json").json
+    assert (figures["left_out_rows"], figures["rows"], figures["trained_rows"]) == ({"weightless": 120}, 96, 0)
+    (tmp_path / "u.csv").write_text("a,w,y\n" + "".join(f"{i},{i % 4},{'' if i % 4 == 1 else i}\n" for i in range(40)))
+    both = succeed(*TRAINED, "--dataset", "u.csv", "--json").json["left_out_rows"]
+    assert both == {"weightless": 10, "unlabelled": 10}
+
+
+def test_without_such_rows_nothing_is_told_of_them(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    x, y, weights = table()
+    written(tmp_path / "t.csv", x, y, weights + 1)
+    assert "left_out_rows" not in succeed(*TRAINED, "--dataset", "t.csv", "--json").json
+    assert succeed("--info", "--model", "m.bin", "--json").json["weightless_rows"] == 0
+
+
+def test_a_fit_of_an_estimator_tells_how_many_rows_it_left_out(caplog):
+    x, y, weights = table(60)
+    nn.NetworkRegressor(layers="auto,4,1", epochs=1).fit(x, y, weights)
+    assert [line for line in caplog.messages if "weight 0" in line] == ["sample_weight: left out: 12 rows of weight 0"]
+
+
+def test_a_model_of_an_earlier_version_is_tested_on_the_rows_that_its_training_held_out(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    x, y, weights = table()
+    written(tmp_path / "t.csv", x, y, weights)
+    succeed(*TRAINED, "--dataset", "t.csv")
+    new = held_out(nn.Network.of_file("m.bin"), "m.bin")
+    net = without_fact("m.bin")
+    old = held_out(net, "m.bin")
+    drawn = split_rows(nn.load(x, y=y), 0.2, 0.0, net.seed).holdout  # of all rows, as without weights
+    np.testing.assert_array_equal(old.x, x[drawn])
+    np.testing.assert_array_equal(old.weights, weights[drawn])
+    assert (len(new.x), len(old.x)) == (96, 120)
+    figures = succeed("--test", "--model", "m.bin", "--json").json
+    assert (figures["trained_rows"], figures["rows"]) == (0, np.count_nonzero(weights[drawn]))
+    whole = succeed("--test", "--model", "m.bin", "--dataset", "t.csv", "--json").json
+    assert whole["trained_rows"] == 480
+
+
+def test_rows_of_weight_0_count_in_no_test_importance_curve_or_background(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    x, y, weights = table()
+    counts = weights > 0
+    ds, left = nn.load(x, y=y), nn.load(x[counts], y=y[counts])
+    ds.weights, left.weights = weights, weights[counts]
+    net = nn.Network.for_data(left, QUICK["layers"])
+    nn.train(net, left, epochs=3, holdout=0.0)
+    figures, of_left = nn.test(net, ds, intervals=True), nn.test(net, left, intervals=True)
+    assert figures.pop("left_out_rows") == {"weightless": 120}
+    assert (figures.pop("trained_rows"), of_left.pop("trained_rows")) == (480, 480)
+    assert figures == of_left
+    assert nn.importance(net, ds) == nn.importance(net, left)
+    parts = [(np.arange(0, 600, 2), None), (np.arange(1, 600, 2), None)]
+    place = np.cumsum(counts) - 1
+    parts_left = [(place[rows[counts[rows]]], None) for rows, _ in parts]
+    assert nn.importance(net, ds, parts=parts) == nn.importance(net, left, parts=parts_left)
+    assert curves(net, ds, ["0", "1"]) == curves(net, left, ["0", "1"])
+    again = nn.Network.for_data(ds, QUICK["layers"])
+    nn.train(again, ds, epochs=1, holdout=0.0)
+    assert np.abs(again.background).max() < 100  # the others are a thousand times as large
+    written(tmp_path / "t.csv", x, y, weights)
+    succeed(*TRAINED, "--dataset", "t.csv")
+    rows = background_rows(nn.Network.of_file("m.bin"))
+    assert len(rows) == 100 and np.abs(rows).max() < 100
+
+
+def test_a_curve_is_the_mean_by_weights():
+    x, y, _ = table(40)
+    x[::5] /= 1000
+    ds = nn.load(x, y=y)
+    ds.weights = np.arange(40) % 3 + 1.0
+    twice = nn.load(np.repeat(x, np.arange(40) % 3 + 1, axis=0), y=np.repeat(y, np.arange(40) % 3 + 1))
+    net = nn.Network.for_data(ds, QUICK["layers"])
+    nn.train(net, ds, epochs=1, holdout=0.0)
+    weighted, repeated = (dict(curves(net, each, ["1"])["1"]) for each in (ds, twice))
+    shared = weighted.keys() & repeated.keys()
+    assert len(shared) > 5
+    for value in shared:
+        np.testing.assert_allclose(weighted[value], repeated[value], rtol=1e-6)
+
+
+def test_medians_of_training_rows_are_weighted():
+    x = np.array([[1.0], [2.0], [3.0], [10.0]], np.float32)
+    weights = np.array([1.0, 1.0, 1.0, 4.0])
+    assert medians_of(x, weights=weights) == medians_of(np.repeat(x, weights.astype(int), axis=0)) == [10.0]
+    ds = nn.load(np.tile(x, (10, 1)), y=np.arange(40.0))
+    ds.weights = np.tile(weights, 10)
+    net = nn.Network.for_data(ds, "auto,4,1")
+    nn.train(net, ds, epochs=1, holdout=0.0)
+    assert net.medians == [10.0]
