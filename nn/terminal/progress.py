@@ -12,7 +12,7 @@ from .console import on_terminal, say_encoding, say_run
 
 REDRAW_SECONDS = 0.1
 LONG_SECONDS = 5.0  # that are left: worth telling
-STEP_LINES, STEP_SECONDS = 29, 2.0  # of steps in a pipe, beside the last one; from which they are told
+STEP_LINES, STEP_SECONDS = 30, 2.0  # of steps in a pipe, at most; from which they are told
 MOST_LINES = 6  # of epochs or candidates in a pipe, and the last one, unless --verbose has them all
 
 
@@ -187,7 +187,8 @@ class Steps:
     """A plain line for some of the steps of a computation that takes long."""
 
     def __init__(self, what: str):
-        self._what, self._began, self._told = what, time.monotonic(), False
+        self._what, self._began = what, time.monotonic()
+        self._told_part = 0  # of all steps, in STEP_LINES parts
 
     def __call__(self, done: int, total: int) -> None:
         passed = time.monotonic() - self._began
@@ -195,9 +196,9 @@ class Steps:
             self._tell(done, total, passed)
 
     def _tell(self, done: int, total: int, passed: float) -> None:
-        is_end_of_told = done == total and self._told
-        if is_end_of_told or is_told(done, total, STEP_LINES):
-            self._told = True
+        part = done * STEP_LINES // total
+        if part > self._told_part:
+            self._told_part = part
             left = passed * (total - done) / done
             say(f"{self._what}: {done} of {total}, {passed:.1f} s, {left:.0f} s left")
 
