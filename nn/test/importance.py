@@ -118,8 +118,8 @@ def importance(
 
 
 def _usual_repeats(columns: int) -> int:
-    """Return how often the values of each of so many columns are exchanged, with a remark where that is less than of
-    few: the intervals are by the rows, and of other exchanges only the mean is more exact."""
+    """Return how often the values of each column are exchanged, with a remark where many columns make it less often:
+    intervals are by the rows, and further exchanges only make the mean more exact."""
     repeats = max(1, min(REPEATS, MOST_EXCHANGES // columns))
     if repeats < REPEATS:
         times = "once" if repeats == 1 else f"{repeats} times"

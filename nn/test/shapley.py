@@ -121,7 +121,7 @@ class Explainer:
         self.error: float | None = 0.0 if self._is_exact else None
 
     def rows_at_a_time(self, most: int) -> int:
-        """Return how many rows to explain at a time, at most so many: few where each takes long."""
+        """Return how many rows are explained at a time, `most` at most, so that progress is told between."""
         if self._is_exact:
             return most
         walked = 2 * len(self._base) * len(self.names)  # rows computed for each
