@@ -74,8 +74,9 @@ class Schema:
     left_out: columns of its file that were no inputs, by their indices. fills_gaps: the model has medians of plain
     numbers, which stand for gaps. gaps: the words for a gap, beside those of choices. code_page: of
     text that is no UTF-8. pictures: how the model reads them, see pictures.py. number_type, target_type: float32 or
-    float64, in which the model reads columns of numbers, and has its targets; None: as the rows need it. keeps_weightless:
-    rows of weight 0 stay, as in the training of a model of an earlier version, whose held-out rows are drawn from all.
+    float64, in which the model reads columns of numbers, and has its targets; None: as the rows need it.
+    keeps_weightless: rows of weight 0 stay, as in the training of a model of an earlier version, whose held-out rows
+    are drawn from all.
     """
 
     task: str = "auto"
