@@ -309,6 +309,16 @@ def test_base_and_contributions_of_two_members_are_means_by_their_weights(weight
 
 
 @pytest.mark.parametrize("temperature", [1.0, 2.5])
+def test_the_logit_of_one_network_is_that_of_its_score_with_its_temperature(temperature):
+    net = linear([1.0, -2.0], 0.5, temperature=temperature)
+    x = np.random.default_rng(0).normal(size=(30, 2))
+    found = explain(net, x[:4], x[10:])
+    assert np.allclose(found.values, np.array([1.0, -2.0]) / temperature * (x[:4] - x[10:].mean(axis=0)), atol=1e-12)
+    scores = net.predict(x[:4])[:, 0]
+    assert np.allclose(found.base_values + found.values.sum(axis=1), np.log(scores / (1 - scores)), atol=1e-9)
+
+
+@pytest.mark.parametrize("temperature", [1.0, 2.5])
 @pytest.mark.parametrize("weights", [(1.0, 1.0), (3.0, 1.0)])
 @pytest.mark.parametrize("task, layers", [("binary", "3,1"), ("multiclass", "3,4")])
 def test_contributions_add_up_to_the_logit_of_the_weighted_mean_of_scores(task, layers, weights, temperature):
