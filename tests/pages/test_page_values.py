@@ -15,6 +15,7 @@ from nn.pages import model_page, page
 from nn.pages.chart import Axis, Line, Plot, Scale
 from nn.pages.page import Table
 from nn.test import binary_report, multiclass_report, regression_report
+from nn.test.importance import importance
 
 NEAR = 1.5e-3  # of an axis: paths have tenths of a unit, of some hundred
 TWO = nn.Network("2,1", "binary")
@@ -552,3 +553,29 @@ def test_the_page_of_a_model_tells_the_figures_of_the_test_of_its_rows():
     assert written["ROC-AUC"] == f"{auc:.4f}" and written["log loss"] == f"{loss:.4f}"
     assert re.search(rf"ROC-AUC {auc:.4f} \(95%: ", told.answer[0])
     assert area(Drawing(named(told.pictures)["roc"]).points("l s0")) == pytest.approx(auc, abs=NEAR)
+    known = SimpleNamespace(metric="roc_auc", baseline=0.75, rows=120, names=["a", "b", "c", "d", "e"], mean=[0.1] * 5,
+                            low=[0.0] * 5, high=[0.2] * 5, holds=[True, False, True, True, True],
+                            correlated=[])  # fmt: skip
+    told = model_page.of_model(net, "m.bin", ds, threshold=0.3, important=(known, {}))
+    recall = metrics.recall_score(y, scores >= 0.3, sample_weight=ds.weights)
+    precision = metrics.precision_score(y, scores >= 0.3, sample_weight=ds.weights)
+    assert recall != metrics.recall_score(y, scores >= 0.5, sample_weight=ds.weights)
+    assert f"finds {recall:.4f} (95%: " in told.answer[0] and f"alarms {precision:.4f} (95%: " in told.answer[0]
+    assert "What matters most: a, c, d." in told.answer
+    ends = nn.test(net, ds, threshold=0.3, intervals=True)["intervals"]
+    lines = {line[0]: line for line in tables_of(told.sections["Result"])["metrics"].lines}
+    assert lines["recall"] == ["recall", f"{recall:.4f}", " to ".join(f"{end:.4f}" for end in ends["recall"])]
+    assert lines["ROC-AUC"][2] == " to ".join(f"{end:.4f}" for end in ends["roc_auc"])
+    measured = importance(net, ds)
+    table = model_page.of_model(net, "m.bin", ds).sections["Columns that matter"][0]
+    assert [line[0] for line in table.lines] == measured.names
+    assert [line[2] for line in table.lines] == [f"{mean:.3g}" for mean in measured.mean]
+
+
+@pytest.mark.parametrize("rows, has_intervals", [(9, False), (10, True)])
+def test_a_page_has_intervals_from_ten_rows(rows, has_intervals):
+    x = np.arange(rows, dtype=float).reshape(-1, 1)
+    ds = nn.Dataset(x, x[:, 0] + (-1.0) ** np.arange(rows), "regression")
+    told = model_page.of_model(nn.Network("1,1", "regression", seed=1), "m.bin", ds)
+    lines = {line[0]: line for line in tables_of(told.sections["Result"])["metrics"].lines}
+    assert (" to " in lines["RMSE"][2]) == has_intervals

@@ -373,7 +373,7 @@ def test_the_first_lines_count_rows_of_each_class_and_threads(capsys):
     ds = nn.Dataset(x, np.array([0, 1, 0, 0, 1, 0, 0]), "binary", ["no", "yes"], path="t.csv")
     assert console.about(ds).startswith("t.csv: 7 rows x 2 inputs; binary, classes no (5), yes (2, positive)")
     console.say_run("", "omp", 1, "float32", 7)
-    console.say_run("", "omp", 3, "float64", 0, "remark")
-    one, three = capsys.readouterr().err.splitlines()
+    console.say_run("", "omp", 2, "float64", 0, "remark")
+    one, two = capsys.readouterr().err.splitlines()
     assert one == f"nn {nn.__version__}: omp, 1 thread, float32, seed 7"
-    assert three == f"nn {nn.__version__}: omp, 3 threads, float64, seed 0; remark"
+    assert two == f"nn {nn.__version__}: omp, 2 threads, float64, seed 0; remark"
