@@ -95,6 +95,22 @@ def _check(path, tensors: dict[str, np.ndarray], metadata: dict) -> None:
             raise DataError(f"{path}: damaged model file: member {number} is {facts['dtype']}; {RETRAIN}")
         _check_metadata(path, facts)
         _check_tensors(path, own, facts)
+        if known:
+            _check_member(path, number, facts, metadata)
+
+
+_OF_ALL_MEMBERS = ("task", "columns", "targets", "classes", "label_type")  # facts in which no member differs
+
+
+def _check_member(path, number: int, facts: dict, metadata: dict) -> None:
+    """Raise DataError unless a member reads the columns that the model reads, and answers what it answers."""
+    for name in _OF_ALL_MEMBERS:
+        if facts.get(name) != metadata.get(name):
+            told = f"member {number} has other `{name}` than the model, {shortened(facts.get(name))}"
+            raise DataError(f"{path}: damaged model file: {told}; {RETRAIN}")
+    if _sizes(_layers_of(facts)) != _sizes(_layers_of(metadata)):
+        told = f"member {number} has the layers {shortened(facts['layers'])}, of other inputs or outputs"
+        raise DataError(f"{path}: damaged model file: {told} than the model; {RETRAIN}")
 
 
 # ---------------------------------------------------------------- several networks
@@ -290,7 +306,7 @@ def _check_agreement(path, metadata: dict) -> None:
         layers = _layers_of(metadata)
     except (UsageError, DataError) as error:
         raise DataError(f"{path}: damaged model file: {error}") from error
-    inputs, outputs = layers[0].features or layers[0].inputs, layers[-1].outputs
+    inputs, outputs = _sizes(layers)
     features = layers[0].in_shape[0]  # of a table; channels of an image
     classes = 2 if metadata["task"] == "binary" else outputs
     try:
@@ -317,6 +333,11 @@ def _check_agreement(path, metadata: dict) -> None:
                 f"{path}: damaged model file: `{key}` has {len(values)} entries, "
                 f"its layers {shortened(metadata['layers'])} need {wanted[-1]}; {RETRAIN}"
             )
+
+
+def _sizes(layers: list[Layer]) -> tuple[int, int]:
+    """Return how many columns a network reads and how many values it answers."""
+    return layers[0].features or layers[0].inputs, layers[-1].outputs
 
 
 def _layers_of(metadata: dict) -> list[Layer]:

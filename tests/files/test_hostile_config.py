@@ -30,3 +30,20 @@ def test_settings_of_trainings_are_read(folder, rule):
     flags = "--validation", "0.2", "--threshold", rule, "--epochs", 1, "-q"
     succeed(*ONE, "--dataset", "two.csv", "--model", "m.bin", *flags)
     succeed("test", "m.bin", "two.csv")
+
+
+@pytest.mark.parametrize("key, value", [
+    ("task", "multiclass"), ("columns", ["b", "a"]), ("columns", None), ("columns", ["a"]), ("classes", ["1", "0"]),
+    ("classes", None), ("classes", ["0"]), ("targets", ["z"]), ("dtype", "float64"),
+    ("threshold", "half"), ("medians", [1.0]), ("number_type", "float16"), ("encoding", {}), ("layers", "3,1:sigmoid"),
+])  # fmt: skip
+def test_a_member_of_another_task_or_other_columns_is_refused(folder, key, value):
+    write_two_classes(folder / "two.csv")
+    succeed("train", "two.csv", "--networks", 2, "--layers", "2,1", "--model", "m.bin", "--epochs", 1, "-q")
+    tensors, metadata = model_file.load("m.bin")
+    first, second = metadata["members"]
+    model_file._FILE.save("h.bin", tensors, {**metadata, "members": [first, {**second, key: value}]})
+    for use in "info h.bin", "predict h.bin two.csv", "export h.bin -o h.onnx":
+        result = run(*use.split())
+        assert result.code == 65 and result.out == "" and result.err.count("\n") == 1, use
+        assert result.err.startswith("nn: h.bin: damaged model file: "), use
