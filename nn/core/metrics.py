@@ -406,9 +406,14 @@ class Judged:
         return ClassCounts.of(self.truth, self.predicted, self.scores.shape[1], weights)
 
     def values(self, weights=None, names: Iterable[str] | None = None, exact: bool = True) -> dict[str, float | None]:
-        """Return metrics, None where they are undefined. weights: as checked_weights returns them. exact: sums are
-        rounded once."""
+        """Return metrics, None where they are undefined, or beyond what float64 holds. weights: as checked_weights
+        returns them. exact: sums are rounded once."""
+        with np.errstate(all="ignore"):
+            metrics = self._values(weights, self.names if names is None else names, exact)
+        is_number = {name: value is not None and math.isfinite(value) for name, value in metrics.items()}
+        return {name: value if is_number[name] else None for name, value in metrics.items()}
 
+    def _values(self, weights, names: Iterable[str], exact: bool) -> dict[str, float | None]:
         def mean_of(values: np.ndarray) -> float:
             if weights is None and values.ndim > 1:
                 return float(np.mean(values))
@@ -424,7 +429,7 @@ class Judged:
             "numbers": lambda: (self.truth, self.scores, weights),
         }
         found = {}
-        for name in self.names if names is None else names:
+        for name in names:
             of = METRICS[name].of[self.task]
             if of != "probabilities":
                 found[name] = _FORMULAS[of, name](*formed_from[of]())

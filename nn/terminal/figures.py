@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Callable, Sequence
 
@@ -11,8 +12,8 @@ from ..utils import counted, listed
 
 
 def number_text(value) -> str:
-    """Return a figure with six digits; `undefined` for None."""
-    if value is None:
+    """Return a figure with six digits; `undefined` for None, and for what is beyond float64."""
+    if value is None or (isinstance(value, float) and not math.isfinite(value)):
         return "undefined"
     return f"{value:.6g}" if isinstance(value, float) else str(value)
 

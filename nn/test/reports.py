@@ -251,10 +251,11 @@ def regression_report(
             " --learning_rate, --init glorot or a linear output layer"
         )
     _remark_on_one_large_error(judged.truth, judged.scores, weights)
-    beyond = [name for name, value in figures.items() if value is not None and not math.isfinite(value)]
+    may_be_undefined = ("skill",) if not constant.any() else ("skill", "r2")
+    beyond = [name for name, value in figures.items() if value is None and name not in may_be_undefined]
     if beyond:
         remarks.warning("%s undefined: squares of such large or small values leave float64's range", listed(beyond))
-    return {**_rows(len(truth), weights is not None), **figures, **dict.fromkeys(beyond)}
+    return {**_rows(len(truth), weights is not None), **figures}
 
 
 @np.errstate(all="ignore")  # what leaves float64's range becomes None
