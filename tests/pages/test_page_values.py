@@ -579,3 +579,13 @@ def test_a_page_has_intervals_from_ten_rows(rows, has_intervals):
     told = model_page.of_model(nn.Network("1,1", "regression", seed=1), "m.bin", ds)
     lines = {line[0]: line for line in tables_of(told.sections["Result"])["metrics"].lines}
     assert (" to " in lines["RMSE"][2]) == has_intervals
+
+
+def test_pictures_of_mistakes_are_bytes_as_they_are_and_others_by_the_range_of_the_training():
+    net = nn.Network("1x1x4,1", "binary")
+    bytes_of = np.array([[[[0, 60, 120, 200]]]], np.uint8)
+    table = model_page.mistakes(net, bytes_of, np.array([1]), np.array([[0.25]]))
+    assert pixels_of(table.lines[0][0]).tolist() == [[0, 60, 120, 200]] and table.lines[0][2:] == ["1", "0"]
+    net.pictures = {"range": 2.0}
+    table = model_page.mistakes(net, np.array([[[[0.5, 1.0, 1.5, 2.5]]]]), np.array([1]), np.array([[0.25]]))
+    assert pixels_of(table.lines[0][0]).tolist() == [[63, 127, 191, 255]]
