@@ -239,7 +239,9 @@ def of_numbers(net, result: dict, truth, scores, weights) -> list[Block]:
     errors = predicted - truth
     edges, lines = np.histogram_bin_edges(errors, bins=min(60, max(10, int(len(errors) ** 0.5)))), []
     for k, name in enumerate(shown):
-        label = f"{name}: mean {errors[:, k].mean():.3g}, deviation {errors[:, k].std():.3g}"
+        with np.errstate(over="ignore"):
+            mean, deviation = errors[:, k].mean(), errors[:, k].std()
+        label = f"{name}: mean {_digits(mean, 3)}, deviation {_digits(deviation, 3)}"
         lines.append(Line(label, edges, np.histogram(errors[:, k], edges)[0], "area"))
     blocks.append(Plot("errors", "Errors", Axis(f"predicted - true {unit}"), Axis("rows"), lines))
     return blocks + [_residuals(predicted[:, k], errors[:, k], name) for k, name in enumerate(shown)]
@@ -249,10 +251,17 @@ def _residuals(predicted: np.ndarray, errors: np.ndarray, name: str) -> Table:
     lines = []
     for values, own in _ranges(predicted, RANGES):
         part = errors[own]
-        ends = " to ".join(f"{v:.4g}" for v in np.quantile(part, (0.05, 0.95)))
-        lines.append([values, str(len(part)), f"{part.mean():.4g}", f"{np.sqrt((part**2).mean()):.4g}", ends])
+        ends = " to ".join(_digits(v, 4) for v in np.quantile(part, (0.05, 0.95)))
+        with np.errstate(over="ignore"):
+            mean, rmse = part.mean(), np.sqrt((part**2).mean())
+        lines.append([values, str(len(part)), _digits(mean, 4), _digits(rmse, 4), ends])
     headers = ["predicted", "rows", "mean error", "RMSE", "90 % of the errors"]
     return Table(f"errors of {name} by range of the prediction", headers, lines)
+
+
+def _digits(value: float, digits: int) -> str:
+    """Return a number with some digits; `undefined` for one beyond float64."""
+    return f"{value:.{digits}g}" if np.isfinite(value) else "undefined"
 
 
 def _ranges(values: np.ndarray, most: int) -> Iterator[tuple[str, np.ndarray]]:

@@ -250,6 +250,15 @@ def test_errors_by_range_of_the_prediction_are_those_of_a_loop():
             ]  # fmt: skip
 
 
+def test_errors_whose_squares_leave_float64_have_no_rmse_and_no_deviation():
+    truth = np.linspace(1.0, 2.0, 16)[:, None] * 1e200
+    blocks = model_page.of_numbers(nn.Network("2,1", "regression"), {}, truth, truth * 0.5, None)
+    (table,) = tables_of(blocks).values()
+    assert {line[3] for line in table.lines} == {"undefined"}
+    assert [line[2] for line in table.lines][0] == f"{-0.5 * truth[:2].mean():.4g}"
+    assert pictures_of(blocks)["errors"].lines[0].name == "output 0: mean -7.5e+199, deviation undefined"
+
+
 def test_ranges_hold_each_known_value_once_and_ties_together():
     values = np.array([1, 1, 1, 1, 1, 2, 3, 4, 5, np.nan, 6, 6])
     found = [(ends, values[own].tolist()) for ends, own in model_page._ranges(values, 4)]
