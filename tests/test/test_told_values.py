@@ -163,11 +163,12 @@ def test_an_interval_and_a_verdict_begin_at_ten_rows(rows):
 
 
 def importance_by_loop(score, ds, columns: dict, repeats: int, seed: int) -> dict:
-    """Return what `score` (of inputs) loses where a column's values are exchanged among all rows."""
+    """Return what `score` (of inputs) loses where a column's values are exchanged among the rows that count."""
+    counts = np.ones(len(ds.x), bool) if ds.weights is None else ds.weights > 0
     lost = {name: [] for name in columns}
     for repeat in range(repeats):
         rng = np.random.default_rng([seed, repeat])
-        chosen = rng.choice(len(ds.x), len(ds.x), replace=False)
+        chosen = np.flatnonzero(counts)[rng.choice(counts.sum(), counts.sum(), replace=False)]
         for name, places in columns.items():
             donors = rng.permutation(chosen)
             x = ds.x.copy()
@@ -191,7 +192,8 @@ def test_importance_is_what_scikit_learns_metric_loses_by_the_same_exchanges(met
     found = importance(net, ds, metric_name=metric_name, repeats=3, seed=4, group_columns="u+w")
     expected = importance_by_loop(score, ds, {"u": [0], "v": [1], "w": [2], "u+w": [0, 2]}, 3, 4)
     assert dict(zip(found.names, found.mean, strict=True)) == pytest.approx(expected, rel=1e-6)
-    assert found.mean == sorted(found.mean, reverse=True) and found.rows == 150
+    assert found.mean == sorted(found.mean, reverse=True) 
+    assert found.rows == (150 if ds.weights is None else np.count_nonzero(ds.weights)) > 100
     assert found.baseline == pytest.approx(figures_of_scikit_learn(net, ds)[metric_name], rel=1e-6)
 
 
@@ -241,12 +243,14 @@ def test_correlated_columns_are_pairs_of_at_least_nine_tenths_gaps_as_the_mean()
     assert [pair[2] for pair in found] == pytest.approx([pair[3] for pair in expected])
 
 
-def test_curves_are_the_means_of_predictions_with_the_column_set_at_its_quantiles():
+@pytest.mark.parametrize("weighted", [False, True])
+def test_curves_are_the_means_of_predictions_with_the_column_set_at_its_quantiles(weighted):
     rng = np.random.default_rng(6)
     x = rng.normal(size=(300, 2)).round(2)
     net = nn.Network("2,4,3", "multiclass", dtype="float64", seed=2)
     net.describe(columns=["u", "v"])
-    points = curves(net, x, ["v", "u"])
+    weights = rng.integers(1, 9, 300) / 4 if weighted else None
+    points = curves(net, nn.Dataset(x, np.arange(300) % 3, "multiclass", weights=weights), ["v", "u"])
     assert list(points) == ["v", "u"]
     for name, column in (("v", 1), ("u", 0)):
         ascending = np.sort(x[:, column])
@@ -256,7 +260,8 @@ def test_curves_are_the_means_of_predictions_with_the_column_set_at_its_quantile
         for value, scores in points[name]:
             changed = x.copy()
             changed[:, column] = value
-            assert scores == pytest.approx(net.predict(changed).mean(axis=0), abs=1e-12)
+            expected = np.average(net.predict(changed), axis=0, weights=weights)
+            assert scores == pytest.approx(expected, abs=1e-12)
 
 
 def test_the_curve_of_words_has_the_eight_most_frequent_and_gaps_among_them():
@@ -266,7 +271,7 @@ def test_the_curve_of_words_has_the_eight_most_frequent_and_gaps_among_them():
     ds = nn.load(table, target="y")
     net = nn.Network.for_data(ds)
     nn.train(net, ds, epochs=2, holdout=0)
-    points = curves(net, ds.x, ["word"])["word"]
+    points = curves(net, ds, ["word"])["word"]
     assert [word for word, _ in points] == ["w0", "w1", "w2", "", "w3", "w4", "w5", "w6"]
     for word, scores in points:
         changed = nn.load_for(net, [{**row, "word": word} for row in table], labelled=False).x
