@@ -21,12 +21,21 @@ def distinct_counts(values: np.ndarray, counts: np.ndarray | None) -> tuple[np.n
     return distinct, np.bincount(place.reshape(-1), counts, len(distinct))
 
 
+def _running_sums(counts: np.ndarray) -> np.ndarray:
+    """Return the sums of the counts up to each, as parts of the largest where all together leave float64."""
+    with np.errstate(over="ignore"):
+        sums = np.cumsum(counts, dtype=np.float64)
+    if np.isfinite(sums[-1]):
+        return sums
+    return np.cumsum(counts / counts.max())
+
+
 def median(values: np.ndarray, counts: np.ndarray | None) -> float:
     """Return the median of values, one at least; the mean of two where half of all lie below and above."""
     if counts is None:
         return float(np.median(values))
     order = np.argsort(values, kind="stable")
-    below = np.cumsum(counts[order], dtype=np.float64)
+    below = _running_sums(counts[order])
     half = below[-1] / 2
     first = np.searchsorted(below, half, side="left")
     second = min(np.searchsorted(below, half, side="right"), len(values) - 1)
@@ -38,6 +47,6 @@ def quantiles(values: np.ndarray, shares: np.ndarray, counts: np.ndarray | None)
     if counts is None:
         return np.quantile(values, shares, method="inverted_cdf")
     order = np.argsort(values, kind="stable")
-    below = np.cumsum(counts[order], dtype=np.float64)
+    below = _running_sums(counts[order])
     places = np.searchsorted(below, shares * below[-1], side="left")
     return values[order][np.minimum(places, len(values) - 1)]

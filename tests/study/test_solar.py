@@ -167,7 +167,8 @@ def test_a_forecast_is_better_than_persistence(folder, datasets):
     flags = ["--layers", "50,100,1", "--weight_decay", 0]
     succeed("--train", "--dataset", "t.csv", "--model", "m.bin", "-q", *flags)
     figures = succeed("--test", "--dataset", "t_test.csv", "--model", "m.bin", "--json", "-q").json
-    assert list(figures) == ["rows", "mse", "mae", "rmse", "r2", "persistence_rmse", "skill"]
+    names = ["rows", "mse", "mae", "rmse", "r2", "persistence_rmse", "skill"]
+    assert [name for name in figures if name not in ("target", "trained_rows")] == names
     ds = nn.load("t_test.csv")
     error = (ds.persistence() - ds.y).astype(float)
     assert figures["persistence_rmse"] == pytest.approx(float(np.sqrt(np.mean(error**2))))
