@@ -32,7 +32,6 @@ from ..data.loading import load_for
 from ..data.pictures import check_range
 from ..nn.trained_rows import Trained, trained_on
 from ..nn_aux import ACTIVATIONS
-from ..settings.flags import DEFAULTS
 from ..settings.values import check_is_number
 from ..utils import DataError, NnError, RowError, UsageError, listed, log
 
@@ -307,8 +306,6 @@ def check_threshold(net, threshold: float | None) -> None:
     if not math.isfinite(threshold):
         raise UsageError(f"--threshold {threshold}: expected a finite number, such as 0.5")
     if net.task != "binary":
-        if threshold == DEFAULTS["threshold"]:  # the settings that a model keeps name it for every task
-            return
         raise UsageError(f"--threshold {threshold:g}: is for two classes, the task is {net.task}; leave it out")
     output = ACTIVATIONS[net.layers[-1].output_function]
     if not output.low <= threshold <= output.high:

@@ -246,7 +246,7 @@ def test_a_threshold_for_other_tasks_than_two_classes_is_refused(folder):
         assert refused.code == 2 and told in refused.err and not (folder / "m.bin").exists()
         succeed(*ONE, "--dataset", f"{name}.csv", "--model", f"{name}.bin", "--epochs", 1)
         for mode in ("--test", "--predict"):
-            refused = run(mode, "--model", f"{name}.bin", "--dataset", f"{name}.csv", "--threshold", 0.4)
+            refused = run(mode, "--model", f"{name}.bin", "--dataset", f"{name}.csv", "--threshold", 0.5)
             assert refused.code == 2 and told in refused.err and refused.out == ""
         with pytest.raises(nn.UsageError, match=told):
             nn.test(nn.Network.load(f"{name}.bin"), f"{name}.csv", threshold=0.4)

@@ -18,14 +18,15 @@ LAYERS = ["--layers", "2,16,dropout0.2,8,1"]
 DISTRIBUTE = ["--distribute", "mirrored"]
 EARLY = ["--epochs", 9, "--validation", 0.3, "--monitor", "roc_auc", "--patience", 3]
 WAYS = {
-    "early": ["--networks", 5, *EARLY, "--learning_rate", 0.02, "--refit", "--class_weight", "balanced",
-              "--threshold", "f1", "--calibrate", "temperature", "--history", "h.csv"],
+    "early": ["--networks", 5, *EARLY, "--learning_rate", 0.02, "--refit", "--threshold", "f1",
+              "--calibrate", "temperature", "--history", "h.csv"],
     "folds": ["--folds", 4, *EARLY, "--threshold", "f1", "-o", "out.csv"],
     "judged by folds": ["--folds", 3, *EARLY[:2], "--validation", "fold", "--class_weight", "1,2", "-o", "out.csv"],
     "judged in time": ["--folds", 3, *EARLY[:2], "--validation", "fold", "--patience", 2, "--time", "a",
                        "--task", "regression", "-o", "out.csv"],
     "vary": ["--networks", 23, *EARLY, "--vary", "learning_rate=1e-3..1e-1,hidden=7|16|9-5"],
-    "numbers": ["--networks", 5, *EARLY, "--refit", "--vary", "number_embedding=linear|pieces5|waves2,hidden=7|9-5"],
+    "numbers": ["--networks", 5, *EARLY, "--refit", "--class_weight", "balanced", "--vary",
+                "number_embedding=linear|pieces5|waves2,hidden=7|9-5"],
     "effort": ["--effort", "standard", "--epochs", 4, "--history", "h.csv", "-o", "out.csv"],
     "infinite": ["--networks", 4, "--epochs", 3, "--vary", "learning_rate=0.01|1e30", "--optimizer", "sgd"],
 }  # fmt: skip
