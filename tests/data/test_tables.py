@@ -93,6 +93,8 @@ def test_columns_of_arrow_are_read_as_their_text(kind, tmp_path):
         assert [text or "" for text in texts] == ids
         for reads, value_in in (("number", number_in), ("date", date_in)):
             values = [None if text is None else value_in(text) for text in texts]
+            if kind == "bool" and reads == "number":  # truth values are 0 and 1 where numbers are read
+                values = [1.0, None, 0.0]
             found = read(source, {0: reads}, dtype="float64").columns[0]
             odd = [text for text, value in zip(texts, values, strict=True) if text is not None and value is None]
             assert fields(found) == values and set(found.odd) == set(odd)
