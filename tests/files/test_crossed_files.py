@@ -154,9 +154,10 @@ def test_folds_are_not_dealt_again_for_a_model_that_keeps_none(earlier, use):
 
 
 def test_such_a_model_predicts_and_is_tested_on_given_rows_as_before_and_info_says_why(earlier):
-    told = [succeed("--predict", "--model", name, "--dataset", "two.csv").out for name in ("old.bin", "new.bin")]
+    write_two_classes(earlier / "longer.csv", 90)
+    told = [succeed("--predict", "--model", name, "--dataset", "longer.csv").out for name in ("old.bin", "new.bin")]
     assert told[0] == told[1]
-    test = ["--test", "--dataset", "two.csv", "--json", "--model"]
+    test = ["--test", "--dataset", "longer.csv", "--json", "--model"]
     told = [succeed(*test, name).json for name in ("old.bin", "new.bin")]
     assert told[0] == told[1] and "out_of_fold" not in told[0]
     assert "figures of small tables were too good; train again" in succeed("--info", "--model", "old.bin").out

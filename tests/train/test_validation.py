@@ -235,7 +235,7 @@ def test_a_weight_or_time_of_a_file_that_cannot_be_is_named_by_its_line(flag, va
 
 
 @pytest.mark.parametrize("more, words", [
-    ({"weights": np.zeros(900)}, "the weights of all 721 training rows are 0"),
+    ({"weights": np.zeros(900)}, "--weight: the weights of all 900 rows are 0, expected one above 0"),
     ({"weights": np.r_[-1.0, np.ones(899)]}, "--weight: row 0: found -1, expected a finite number, 0 or above"),
     ({"weights": np.r_[np.ones(899), np.inf]}, "--weight: row 899: found inf, expected a finite number"),
     ({"weights": np.ones(3)}, "3 weights for 900 rows, expected one for each"),
