@@ -9,8 +9,9 @@ from os.path import basename
 
 import numpy as np
 
-from ..core.metrics import decide
+from ..core.metrics import checked_weights, decide, without_zeros
 from ..core.thresholds import cut_offs
+from ..core.weighted import quantiles
 from ..data.dataset import TableRows
 from ..data.pictures import BYTE
 from ..data.source import short_name
@@ -37,6 +38,7 @@ MOST_CLASSES, MOST_PAIRS, MISTAKES = 60, 12, 12
 BINS, RANGES, LEAST_BIN = 40, 8, 10  # of scores, of predictions; rows of a point of the calibration
 LEAST_GROUP, GROUPS, SURE = 20, 8, 3.0  # rows of a group, groups shown, standard errors from the mean of all
 ENDS = (0.0, 1.0)
+MOST_ERRORS = np.array([0.05, 0.95])  # between these shares of a range's errors lie 90 % of them
 
 
 def of_model(
@@ -75,6 +77,7 @@ def _test(page: Page, net, ds, about: str, found, threshold, important, progress
     """Add what a test tells."""
     rows = ds if found is None else ds.of_rows(found[0])
     truth, scores, weights = judged(net, rows, None if found is None else found[2])
+    weights = checked_weights(weights, len(truth))
     with without_remarks():
         has_intervals = LEAST_INTERVALS <= len(truth) <= MOST_INTERVALS
         beside = {} if found is None else by_fold(net, threshold)
@@ -93,7 +96,7 @@ def _test(page: Page, net, ds, about: str, found, threshold, important, progress
         page.answer += [f"What matters most: {listed(best)}."] if best else []
     except DataError as error:
         page.sections["Columns that matter"] = [str(error)]
-    page.sections["Where it errs most"] = [groups(net, rows.x, truth, scores)]
+    page.sections["Where it errs most"] = [groups(net, rows.x, truth, scores, weights)]
 
 
 def _by_target(result: dict) -> list[Table]:
@@ -229,6 +232,7 @@ def of_classes(net, result: dict, truth, scores, weights) -> list[Block]:
 
 def of_numbers(net, result: dict, truth, scores, weights) -> list[Block]:
     """Return predicted against true values, the errors, and the errors by range of the prediction."""
+    weights, truth, scores = without_zeros(weights, truth, scores)
     predicted, names = scores.astype(np.float64), net.targets or [f"output {i}" for i in range(net.outputs)]
     every, shown, unit = -(-len(truth) // MOST_POINTS), names[:MOST_TARGETS], "(unit of the target)"
     ends = [min(truth.min(), predicted.min()), max(truth.max(), predicted.max())]
@@ -239,22 +243,34 @@ def of_numbers(net, result: dict, truth, scores, weights) -> list[Block]:
     errors = predicted - truth
     edges, lines = np.histogram_bin_edges(errors, bins=min(60, max(10, int(len(errors) ** 0.5)))), []
     for k, name in enumerate(shown):
-        with np.errstate(over="ignore"):
-            mean, deviation = errors[:, k].mean(), errors[:, k].std()
+        with np.errstate(over="ignore", invalid="ignore"):
+            mean = _mean(errors[:, k], weights)
+            deviation = np.sqrt(_mean((errors[:, k] - mean) ** 2, weights))
         label = f"{name}: mean {_digits(mean, 3)}, deviation {_digits(deviation, 3)}"
-        lines.append(Line(label, edges, np.histogram(errors[:, k], edges)[0], "area"))
+        lines.append(Line(label, edges, np.histogram(errors[:, k], edges, weights=weights)[0], "area"))
     blocks.append(Plot("errors", "Errors", Axis(f"predicted - true {unit}"), Axis("rows"), lines))
-    return blocks + [_residuals(predicted[:, k], errors[:, k], name) for k, name in enumerate(shown)]
+    return blocks + [_residuals(predicted[:, k], errors[:, k], weights, name) for k, name in enumerate(shown)]
 
 
-def _residuals(predicted: np.ndarray, errors: np.ndarray, name: str) -> Table:
+def _mean(values: np.ndarray, weights: np.ndarray | None) -> float:
+    """Return the mean of values of rows; weights, above 0: a row of weight 2 counts as the row twice."""
+    return np.average(values, weights=None if weights is None else weights / weights.max())
+
+
+def _count(weights: np.ndarray | None, rows: np.ndarray) -> str:
+    """Return how many rows these indices are, or the sum of their weights."""
+    return count_text(len(rows) if weights is None else weights[rows].sum().item())
+
+
+def _residuals(predicted: np.ndarray, errors: np.ndarray, weights: np.ndarray | None, name: str) -> Table:
+    """Return the errors by range of the prediction; weights (rows,) above 0, or None."""
     lines = []
     for values, own in _ranges(predicted, RANGES):
-        part = errors[own]
-        ends = " to ".join(_digits(v, 4) for v in np.quantile(part, (0.05, 0.95)))
+        part, counts = errors[own], None if weights is None else weights[own]
+        ends = " to ".join(_digits(v, 4) for v in quantiles(part, MOST_ERRORS, counts))
         with np.errstate(over="ignore"):
-            mean, rmse = part.mean(), np.sqrt((part**2).mean())
-        lines.append([values, str(len(part)), _digits(mean, 4), _digits(rmse, 4), ends])
+            mean, rmse = _mean(part, counts), np.sqrt(_mean(part**2, counts))
+        lines.append([values, _count(weights, own), _digits(mean, 4), _digits(rmse, 4), ends])
     headers = ["predicted", "rows", "mean error", "RMSE", "90 % of the errors"]
     return Table(f"errors of {name} by range of the prediction", headers, lines)
 
@@ -314,20 +330,34 @@ def _losses(net, truth, scores) -> np.ndarray:
     return -np.log(np.maximum(each[np.arange(len(truth)), truth.astype(int)], 1e-12))
 
 
-def groups(net, x, truth, scores) -> Block:
-    """Return the groups of rows, by one column each, whose loss is furthest above that of all rows."""
-    losses, found = _losses(net, truth, scores), []
-    mean, deviation, least = losses.mean(), losses.std(), max(LEAST_GROUP, len(losses) // 100)
-    for column, values, own in _groups_of(net, x):
-        own_mean = losses[own].mean() if len(own) >= least else mean
-        above = (own_mean - mean) * np.sqrt(len(own)) / max(deviation, 1e-300)
-        if len(own) < len(losses) and above > SURE:
-            line = [column, values, str(len(own)), f"{own_mean:.4g}", f"{own_mean / mean:.2f} times"]
+def groups(net, x, truth, scores, weights=None) -> Block:
+    """Return the groups of rows, by one column each, whose loss is furthest above that of all rows.
+
+    weights (rows,): a row of weight 2 counts as two in the means, one of weight 0 is in no group. The standard error of
+    a group's mean is by the number of rows of equal weight that would be as sure of it (Kish 1965).
+    """
+    losses, counts = _losses(net, truth, scores), np.ones(len(truth))
+    if weights is not None:
+        counts = weights / weights.max()
+    rows = np.count_nonzero(counts)
+    mean, least = np.average(losses, weights=counts), max(LEAST_GROUP, rows // 100)
+    deviation = np.sqrt(np.average((losses - mean) ** 2, weights=counts))
+    found = []
+    for column, values, of_group in _groups_of(net, x):
+        own = of_group[counts[of_group] > 0]
+        if not least <= len(own) < rows:
+            continue
+        own_mean = np.average(losses[own], weights=counts[own])
+        as_sure = counts[own].sum() ** 2 / (counts[own] ** 2).sum()
+        above = (own_mean - mean) * np.sqrt(as_sure) / max(deviation, 1e-300)
+        if above > SURE:
+            line = [column, values, _count(weights, own), f"{own_mean:.4g}", f"{own_mean / mean:.2f} times"]
             found.append((-above, line))
     what = "mean absolute error" if net.task == "regression" else "log loss" if gives_logits(net) else "share of errors"
     if not found:
         return f"No group of at least {least} rows errs clearly more than the rest ({what} {mean:.4g})."
-    title, headers = f"groups of rows; all {len(losses)}: {mean:.4g}", ["column", "values", "rows", what, "of all"]
+    every = _count(weights, np.arange(len(losses)))
+    title, headers = f"groups of rows; all {every}: {mean:.4g}", ["column", "values", "rows", what, "of all"]
     return Table(title, headers, [line for _, line in sorted(found)[:GROUPS]], 2)
 
 

@@ -11,11 +11,14 @@ from sklearn import metrics
 from support.pages import Drawing, named, texts
 
 import nn
+from nn.core.thresholds import tempered
+from nn.nn.crossed import Crossed
 from nn.pages import model_page, page
 from nn.pages.chart import Axis, Line, Plot, Scale
 from nn.pages.page import Table
 from nn.test import binary_report, multiclass_report, regression_report
 from nn.test.importance import importance
+from nn.train.folds import out_of_fold
 
 NEAR = 1.5e-3  # of an axis: paths have tenths of a unit, of some hundred
 TWO = nn.Network("2,1", "binary")
@@ -205,48 +208,72 @@ def numbers(targets: int, rows: int = 200):
     return truth, truth + rng.normal(size=(rows, targets)) * 0.5 + 0.2 * np.arange(targets) + 0.1
 
 
+def weights_of(rows: int) -> np.ndarray:
+    """Weights of rows, of which some are 0."""
+    return np.random.default_rng(12).integers(0, 9, rows) / 4
+
+
+@pytest.mark.parametrize("weighted", [False, True])
 @pytest.mark.parametrize("targets", [1, 3])
-def test_the_pictures_of_a_regression_are_predictions_and_errors_by_hand(targets):
+def test_the_pictures_of_a_regression_are_predictions_and_errors_by_hand(targets, weighted):
     truth, predicted = numbers(targets)
+    weights = weights_of(200) if weighted else None
     net = nn.Network(f"2,{targets}", "regression")
-    blocks = model_page.of_numbers(net, regression_report(truth, predicted), truth, predicted, None)
+    blocks = model_page.of_numbers(net, regression_report(truth, predicted), truth, predicted, weights)
+    w = weights[weights > 0] if weighted else np.ones(200)
+    truth, predicted = (each[weights > 0] if weighted else each for each in (truth, predicted))
     pictures = pictures_of(blocks)
     drawing, errors = Drawing(pictures["predicted"]), predicted - truth
     wide = 0.02
     ends = [min(truth.min(), predicted.min()), max(truth.max(), predicted.max())]
     assert np.allclose(drawing.points("r"), [[ends[0]] * 2, [ends[1]] * 2], atol=wide * 2)
     low, high = errors.min(), errors.max()
-    bins = int(200**0.5)
+    bins = int(len(truth) ** 0.5)
     for k in range(targets):
         expected = np.column_stack([truth[:, k], predicted[:, k]])
         assert np.allclose(drawing.points(f"dots s{k}"), expected, atol=wide * 2)
         counts = np.zeros(bins)
-        for error in errors[:, k]:
-            counts[min(int((error - low) / (high - low) * bins), bins - 1)] += 1
+        for error, weight in zip(errors[:, k], w, strict=True):
+            counts[min(int((error - low) / (high - low) * bins), bins - 1)] += weight
         corners = Drawing(pictures["errors"]).points(f"a f{k} s{k}")
         assert np.allclose(corners[2 : 2 + 2 * bins : 2, 1], counts, atol=0.2)
         assert np.allclose(corners[1::2, 0][: bins + 1], np.linspace(low, high, bins + 1), atol=wide)
-        mean = sum(errors[:, k]) / 200
-        deviation = (sum((error - mean) ** 2 for error in errors[:, k]) / 200) ** 0.5
+        mean = sum(errors[:, k] * w) / sum(w)
+        deviation = (sum(w * (errors[:, k] - mean) ** 2) / sum(w)) ** 0.5
         assert pictures["errors"].lines[k].name == f"output {k}: mean {mean:.3g}, deviation {deviation:.3g}"
 
 
-def test_errors_by_range_of_the_prediction_are_those_of_a_loop():
+@pytest.mark.parametrize("weighted", [False, True])
+def test_errors_by_range_of_the_prediction_are_those_of_a_loop(weighted):
     truth, predicted = numbers(2)
+    weights = weights_of(200) if weighted else None
     net = nn.Network("2,2", "regression")
     net.describe(targets=["u", "v"])
-    tables = tables_of(model_page.of_numbers(net, regression_report(truth, predicted), truth, predicted, None))
+    tables = tables_of(model_page.of_numbers(net, regression_report(truth, predicted), truth, predicted, weights))
+    w = np.ones(200) if weights is None else weights
+    counting = [row for row in range(200) if w[row] > 0]
     for k, name in enumerate("uv"):
-        table, order = tables[f"errors of {name} by range of the prediction"], np.argsort(predicted[:, k])
-        edges = [np.quantile(predicted[:, k], at / 8) for at in range(9)]
+        table = tables[f"errors of {name} by range of the prediction"]
+        values = sorted(predicted[counting, k])
+        edges = [np.quantile(values, at / 8) for at in range(9)]
         assert len(table.lines) == 8
         for at, line in enumerate(table.lines):
-            own = order[25 * at : 25 * at + 25]  # 200 rows, eighths of them
-            errors = sorted(predicted[own, k] - truth[own, k])
-            ends = [errors[int(p)] + (p % 1) * (errors[int(p) + 1] - errors[int(p)]) for p in (0.05 * 24, 0.95 * 24)]
+            high = edges[at + 1] if at < 7 else np.inf
+            own = [row for row in counting if edges[at] <= predicted[row, k] < high]
+            rows = sum(w[row] for row in own)
+            pairs = sorted((predicted[row, k] - truth[row, k], w[row]) for row in own)
+            ends = []
+            for share in (0.05, 0.95):  # the least error at or below which this share of the weights lies
+                passed, place = 0.0, -1
+                while passed < share * rows - 1e-9:
+                    place += 1
+                    passed += pairs[place][1]
+                ends.append(pairs[place][0])
             assert line == [
-                f"{edges[at]:.4g} to {edges[at + 1]:.4g}", "25", f"{sum(errors) / 25:.4g}",
-                f"{(sum(e * e for e in errors) / 25) ** 0.5:.4g}", f"{ends[0]:.4g} to {ends[1]:.4g}",
+                f"{edges[at]:.4g} to {edges[at + 1]:.4g}", f"{rows:.1f}" if weighted else str(len(own)),
+                f"{sum(error * weight for error, weight in pairs) / rows:.4g}",
+                f"{(sum(error * error * weight for error, weight in pairs) / rows) ** 0.5:.4g}",
+                f"{ends[0]:.4g} to {ends[1]:.4g}",
             ]  # fmt: skip
 
 
@@ -269,22 +296,28 @@ def test_ranges_hold_each_known_value_once_and_ties_together():
 # ---------------------------------------------------------------- groups and mistakes
 
 
-def groups_by_loop(losses, members_of: dict, least: int) -> list:
-    """Return the lines of groups that err clearly more than all, the clearest first."""
-    mean = sum(losses) / len(losses)
-    deviation = (sum((loss - mean) ** 2 for loss in losses) / len(losses)) ** 0.5
+def groups_by_loop(losses, members_of: dict, least: int, w) -> list:
+    """Return the lines of groups that err clearly more than all, the clearest first. w: weights of the rows."""
+    counting = [k for k in range(len(losses)) if w[k] > 0]
+    mean = sum(losses[k] * w[k] for k in counting) / sum(w)
+    deviation = (sum(w[k] * (losses[k] - mean) ** 2 for k in counting) / sum(w)) ** 0.5
     found = []
-    for (column, values), own in members_of.items():
-        if least <= len(own) < len(losses):
-            own_mean = sum(losses[k] for k in own) / len(own)
-            above = (own_mean - mean) / (deviation / len(own) ** 0.5)
+    for (column, values), of_group in members_of.items():
+        own = [k for k in of_group if w[k] > 0]
+        if least <= len(own) < len(counting):
+            rows = sum(w[k] for k in own)
+            own_mean = sum(losses[k] * w[k] for k in own) / rows
+            standard_error = deviation * sum(w[k] ** 2 for k in own) ** 0.5 / rows
+            above = (own_mean - mean) / standard_error
             if above > 3:
-                line = [column, values, str(len(own)), f"{own_mean:.4g}", f"{own_mean / mean:.2f} times"]
+                count = str(rows) if isinstance(rows, int) else f"{rows:.1f}"
+                line = [column, values, count, f"{own_mean:.4g}", f"{own_mean / mean:.2f} times"]
                 found.append((-above, line))
     return [line for _, line in sorted(found)]
 
 
-def test_groups_are_quarters_words_and_gaps_whose_loss_is_three_standard_errors_above_all():
+@pytest.mark.parametrize("weighted", [False, True])
+def test_groups_are_quarters_words_and_gaps_whose_loss_is_three_standard_errors_above_all(weighted):
     rng = np.random.default_rng(8)
     x = rng.permutation(400).astype(float)
     word = np.where(x < 19, "few", np.where(x < 60, "bad", "good"))
@@ -293,7 +326,8 @@ def test_groups_are_quarters_words_and_gaps_whose_loss_is_three_standard_errors_
     net = nn.Network("3,1", "regression")
     net.describe(columns=["x", "word", "gap"])
     errors = rng.random(400) + 0.3 * (x < 19) + 0.6 * (x >= 300) + 0.5 * (word == "bad") + 0.7 * np.isnan(gap)
-    found = model_page.groups(net, ds.x, np.zeros((400, 1)), errors[:, None])
+    weights = weights_of(400) if weighted else None
+    found = model_page.groups(net, ds.x, np.zeros((400, 1)), errors[:, None], weights)
     members_of = {("gap", "(missing)"): np.flatnonzero(np.isnan(gap))}
     for name in ("few", "bad", "good"):
         members_of["word", name] = np.flatnonzero(word == name)
@@ -303,9 +337,10 @@ def test_groups_are_quarters_words_and_gaps_whose_loss_is_three_standard_errors_
         for k in range(4):
             is_in = (values >= edges[k]) & ((values < edges[k + 1]) if k < 3 else (values <= edges[4]))
             members_of[column, f"{edges[k]:.4g} to {edges[k + 1]:.4g}"] = np.flatnonzero(is_in)
-    expected = groups_by_loop(errors, members_of, 20)
-    assert len(expected) >= 3 and found.lines == expected
-    assert found.caption == f"groups of rows; all 400: {errors.mean():.4g}"
+    expected = groups_by_loop(errors, members_of, 20, weights.tolist() if weighted else [1] * 400)
+    assert len(expected) >= 2 and found.lines == expected
+    rows = f"{weights.sum():.1f}" if weighted else "400"
+    assert found.caption == f"groups of rows; all {rows}: {np.average(errors, weights=weights):.4g}"
     assert found.headers == ["column", "values", "rows", "mean absolute error", "of all"]
 
 
@@ -598,3 +633,85 @@ def test_pictures_of_mistakes_are_bytes_as_they_are_and_others_by_the_range_of_t
     net.pictures = {"range": 2.0}
     table = model_page.mistakes(net, np.array([[[[0.5, 1.0, 1.5, 2.5]]]]), np.array([1]), np.array([[0.25]]))
     assert pixels_of(table.lines[0][0]).tolist() == [[63, 127, 191, 255]]
+
+
+def test_the_page_of_a_model_with_folds_is_of_the_scores_of_the_networks_that_do_not_know_the_rows():
+    """Each fold has a temperature and a threshold of its own; areas are by the scores before any temperature."""
+    rng = np.random.default_rng(14)
+    x, fold = rng.normal(size=(160, 2)), np.arange(160) % 4
+    x[fold == 3] += 0.5
+    y = (x[:, 0] + rng.normal(size=160) > 0).astype(int)
+    ds = nn.Dataset(x, y, "binary", ["0", "1"], weights=rng.integers(1, 9, 160) / 4)
+    net = nn.Network("2,1", "binary", seed=1)
+    nn.train(net, ds, epochs=1, holdout=0)
+    judged = fold < 3
+    kept = np.round(1 / (1 + np.exp(-x[judged, :1])), 2).clip(0.02, 0.98).astype(np.float32)
+    crossed = Crossed.of(160, np.flatnonzero(judged), fold[judged], kept, 3)
+    net.describe(crossed=Crossed(crossed.fold, kept, [0.5, 1.0, 2.0], [0.35, 0.5, 0.6]))
+    scores = np.empty(120)
+    for number, temperature in enumerate((0.5, 1.0, 2.0)):
+        own = fold[judged] == number
+        scores[own] = tempered(kept[own], temperature)[:, 0]
+    truth, w = y[judged], ds.weights[judged]
+    said = scores >= np.array([0.35, 0.5, 0.6])[fold[judged]]
+    known = SimpleNamespace(metric="roc_auc", baseline=0.75, rows=120, names=["a"], mean=[0.1], low=[0.0], high=[0.2],
+                            holds=[True], correlated=[])  # fmt: skip
+    told = model_page.of_model(net, "m.bin", ds, found=out_of_fold(net, ds), important=(known, {}))
+    written = {line[0]: line[1] for line in tables_of(told.sections["Result"])["metrics"].lines}
+    assert written == {name: f"{value:.4f}" for name, value in {
+        "precision": metrics.precision_score(truth, said, sample_weight=w),
+        "recall": metrics.recall_score(truth, said, sample_weight=w),
+        "F1": metrics.f1_score(truth, said, sample_weight=w),
+        "accuracy": metrics.accuracy_score(truth, said, sample_weight=w),
+        "MCC": metrics.matthews_corrcoef(truth, said, sample_weight=w),
+        "ROC-AUC": metrics.roc_auc_score(truth, kept[:, 0], sample_weight=w),
+        "PR-AUC": metrics.average_precision_score(truth, kept[:, 0], sample_weight=w),
+        "log loss": metrics.log_loss(truth, scores, sample_weight=w),
+        "Brier score": metrics.brier_score_loss(truth, scores, sample_weight=w),
+    }.items()}  # fmt: skip
+    pictures, result = named(told.pictures), told.sections["Result"]
+    tn, fp, fn, tp = metrics.confusion_matrix(truth, said, sample_weight=w).ravel()
+    heat = next(block for block in result if isinstance(block, Table) and "darker" in block.caption)
+    assert heat.lines == [["0", f"{tn:.1f}", f"{fp:.1f}"], ["1", f"{fn:.1f}", f"{tp:.1f}"]]
+    area_of_scores = metrics.roc_auc_score(truth, scores, sample_weight=w)
+    assert area(Drawing(pictures["roc"]).points("l s0")) == pytest.approx(area_of_scores, abs=NEAR)
+    drawn = Drawing(pictures["calibration"]).points("l s0")
+    expected = []
+    for tenth in range(10):
+        own = np.minimum((scores * 10).astype(int), 9) == tenth
+        if own.sum() >= 10:
+            expected.append([np.average(each[own], weights=w[own]) for each in (scores, truth)])
+    assert np.allclose(drawn, expected, atol=NEAR)
+    thresholds = {line[0]: line for line in tables_of(result)["thresholds"].lines}
+    assert thresholds["0.3"][2] == f"{metrics.recall_score(truth, scores >= 0.3, sample_weight=w):.4f}"
+    losses = np.average(-np.log(np.where(truth == 1, scores, 1 - scores)), weights=w)
+    assert f"{losses:.4g}" in str(told.sections["Where it errs most"][0])
+
+
+def test_importance_of_many_rows_is_that_of_every_second_or_third_row_of_each_fold(monkeypatch):
+    rng = np.random.default_rng(2)
+    x = rng.normal(size=(120, 2))
+    y = np.where(np.arange(120) < 60, x[:, 0], x[:, 1]) + rng.normal(size=120) / 9
+    ds, net = nn.Dataset(x, y, "regression"), nn.Network("2,1", "regression", seed=1)
+    for most, every in ((119, 2), (50, 3), (120, 1)):
+        monkeypatch.setattr(model_page, "MOST_EXPLAINED", most)
+        expected = importance(net, ds, parts=[(np.arange(0, 120, every), None)])
+        known, _ = model_page._important(net, ds, None, None)
+        assert (known.rows, known.mean, known.baseline) == (120 // every, expected.mean, expected.baseline)
+
+
+def test_texts_of_axes_have_room_words_that_do_not_fit_are_turned():
+    """A letter is 7 units wide, as a usual one of 12 pixels is."""
+    svg = Plot("p", "t", Axis("x"), Axis("y"), [Line("l", [0, 1], [0.0, 250_000.0])]).svg()
+    upwards = re.findall(r'<text x="([\d.]+)" y="[\d.]+" class="e">([^<]*)<', svg)
+    assert {text for _, text in upwards} >= {"0", "200000"}
+    assert min(float(x) - 7 * len(text) for x, text in upwards) >= 12 + 6, "beside the label of the axis"
+    assert "rotate(-25" not in svg
+    for letters, is_turned in ((6, False), (12, True)):  # five words and two letters between them on 380 units
+        words = tuple(letter * letters for letter in "abcde")
+        svg = Plot("p", "t", Axis("x", words=words), Axis("y"), [Line("l", range(5), range(5), "mark")]).svg()
+        found = re.findall(r'<text x="([\d.]+)" y="([\d.]+)" class="(\w)"([^>]*)>([a-e]{2,})<', svg)
+        assert [text for *_, text in found] == [*words]
+        assert [kind for _, _, kind, _, _ in found] == ["e" if is_turned else "m"] * 5
+        for x, y, _, turned, _ in found:
+            assert turned == (f' transform="rotate(-25 {x} {y})"' if is_turned else "")

@@ -1,16 +1,21 @@
 """What `compare`, `importance` and `explain` tell, computed another way: scikit-learn, and loops over the rows."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from sklearn import metrics
 
 import nn
 from nn.core.bootstrap import RESAMPLES, Sampling, in_each_resample
+from nn.nn.crossed import Crossed
 from nn.nn.trained_rows import Trained
+from nn.test import importance as of_importance
 from nn.test import shapley
 from nn.test.compare import Side, _disagree, compared, compared_sides
 from nn.test.importance import curves, importance
 from nn.test.shapley import explain
+from nn.train.folds import out_of_fold
 
 NAMES = ("a", "b")
 
@@ -159,6 +164,35 @@ def test_an_interval_and_a_verdict_begin_at_ten_rows(rows):
         assert (has_interval, found["better"]) == (True, "a")
 
 
+def test_models_with_folds_are_compared_by_the_thresholds_of_folds_and_areas_by_scores_before_temperatures():
+    rng = np.random.default_rng(8)
+    ds = rows_of_two_classes(False, 90)
+    of_row = np.arange(90) % 3
+    nets, expected = [], []
+    for number, cuts in enumerate(([0.3, 0.5, 0.7], [0.6, 0.4, 0.5])):
+        kept = rng.integers(1, 20, 90)[:, None] / 20
+        net = linear([1.0, 0.0, 0.0])
+        crossed = Crossed.of(90, np.arange(90), of_row, kept, 3)
+        net.describe(crossed=replace(crossed, temperatures=[0.5, 2.0, 3.0 + number], thresholds=cuts))
+        logits = np.log(kept[:, 0] / (1 - kept[:, 0])) / np.array([0.5, 2.0, 3.0 + number])[of_row]
+        scores = 1 / (1 + np.exp(-logits))
+        nets.append(net)
+        expected.append({
+            "roc_auc": metrics.roc_auc_score(ds.y, kept[:, 0]),
+            "pr_auc": metrics.average_precision_score(ds.y, kept[:, 0]),
+            "log_loss": metrics.log_loss(ds.y, scores),
+            "f1": metrics.f1_score(ds.y, scores >= np.array(cuts)[of_row]),
+        })  # fmt: skip
+    found = compared_sides([Side.of(net, ds, out_of_fold(net, ds)) for net in nets], NAMES)
+    for name in expected[0]:
+        own = found["metrics"][name]
+        assert [own["a"], own["b"]] == pytest.approx([each[name] for each in expected], rel=1e-9), name
+    some = np.arange(0, 90, 2)
+    only = Side.of(nets[0], ds, out_of_fold(nets[0], ds)).only(some)
+    assert np.array_equal(only.crossed.scores, nets[0].crossed.scores[some])
+    assert only.crossed.threshold_of_row.tolist() == np.array([0.3, 0.5, 0.7])[of_row[some]].tolist()
+
+
 # ---------------------------------------------------------------- importance
 
 
@@ -222,6 +256,63 @@ def test_the_ends_of_importance_lie_by_students_quantile_of_the_deviation_over_r
         wide = stats.t.ppf(0.975, 59) * deviation
         assert [low, high] == pytest.approx([mean - wide, mean + wide], rel=1e-4)
         assert holds == (mean > stats.t.ppf(1 - 0.05 / 4, 59) * deviation)
+
+
+@pytest.mark.parametrize("rows, repeats, taken", [(60, 2, 50), (60, 5, 50), (300, 2, 60), (40, 2, 40)])
+def test_a_repeat_takes_a_fifth_of_many_rows_but_all_of_few_each_drawn_once(rows, repeats, taken, monkeypatch):
+    monkeypatch.setattr(of_importance, "ALL_ROWS", 50)
+    rng = np.random.default_rng(3)
+    x = rng.normal(size=(rows, 2))
+    y = x @ [1.0, 0.3] + rng.normal(size=rows)
+    found = importance(linear([1.0, 0.3], task="regression"), nn.Dataset(x, y, "regression"), metric_name="mse",
+                       repeats=repeats, seed=1)  # fmt: skip
+    lost = np.empty((repeats, 2))
+    for repeat in range(repeats):
+        random = np.random.default_rng([1, repeat])
+        chosen = random.choice(rows, taken, replace=False)
+        for column in (0, 1):
+            changed = x.copy()
+            changed[chosen, column] = x[random.permutation(chosen), column]
+            errors = [((each @ [1.0, 0.3] - y)[chosen] ** 2).mean() for each in (changed, x)]
+            lost[repeat, column] = errors[0] - errors[1]
+    assert dict(zip(found.names, found.mean, strict=True)) == pytest.approx(
+        dict(zip("01", lost.mean(axis=0), strict=True)), rel=1e-5
+    )
+    assert found.baseline == pytest.approx(((x @ [1.0, 0.3] - y) ** 2).mean(), rel=1e-6) and found.rows == rows
+
+
+@pytest.mark.parametrize("most", [4000, 50])
+def test_importance_with_folds_exchanges_rows_of_a_fold_which_its_own_network_predicts(most, monkeypatch):
+    monkeypatch.setattr(of_importance, "ALL_ROWS", most)
+    rng = np.random.default_rng(5)
+    x = rng.normal(size=(90, 2))
+    y = x @ [1.0, 0.3] + rng.normal(size=90)
+    weights = rng.integers(0, 9, 90) / 4
+    nets = [linear(own, task="regression") for own in ([1.0, 0.0], [0.5, 1.0])]
+    rows = [np.arange(1, 90, 3), np.arange(0, 90, 3)]  # those of the last third are not judged
+    parts = [(own, [(net, 1.0)]) for own, net in zip(rows, nets, strict=True)]
+    found = importance(nets[0], nn.Dataset(x, y, "regression", weights=weights), metric_name="mse", repeats=2, seed=1,
+                       parts=parts)  # fmt: skip
+    counting = [own[weights[own] > 0] for own in rows]
+    ways = np.array([[1.0, 0.0], [0.5, 1.0]])
+    lost = np.empty((2, 2))
+    for repeat in range(2):
+        random = np.random.default_rng([1, repeat])
+        chosen = [own[random.choice(len(own), min(len(own), most // 2), replace=False)] for own in counting]
+        judged, way = np.concatenate(chosen), np.repeat([0, 1], [len(own) for own in chosen])
+        for column in (0, 1):
+            changed = x.copy()
+            for own in chosen:
+                changed[own, column] = x[random.permutation(own), column]
+            squares = [((each[judged] * ways[way]).sum(axis=1) - y[judged]) ** 2 for each in (changed, x)]
+            lost[repeat, column] = np.average(squares[0] - squares[1], weights=weights[judged])
+    assert dict(zip(found.names, found.mean, strict=True)) == pytest.approx(
+        dict(zip("01", lost.mean(axis=0), strict=True)), rel=1e-5
+    )
+    judged, way = np.concatenate(counting), np.repeat([0, 1], [len(own) for own in counting])
+    squares = ((x[judged] * ways[way]).sum(axis=1) - y[judged]) ** 2
+    assert found.baseline == pytest.approx(np.average(squares, weights=weights[judged]), rel=1e-6)
+    assert found.rows == len(judged)
 
 
 def test_correlated_columns_are_pairs_of_at_least_nine_tenths_gaps_as_the_mean():
