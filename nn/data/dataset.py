@@ -52,11 +52,12 @@ class Choices:
     group: str | None = None
     time: str | None = None
     positive: str | None = None
+    drop_duplicates: bool = False
 
-    def kept(self) -> dict[str, str]:
+    def kept(self) -> dict[str, str | bool]:
         """Return the choices that a model keeps: how its files are read later."""
-        names = ("id", "missing", "separator", "header", *ROLES)
-        return {name: value for name in names if (value := getattr(self, name)) not in (None, "auto")}
+        names = ("id", "missing", "separator", "header", *ROLES, "drop_duplicates")
+        return {name: value for name in names if (value := getattr(self, name)) not in (None, "auto", False)}
 
 
 NO_CHOICES = Choices()
@@ -255,6 +256,8 @@ class Dataset:
     weights: float64 (rows,), 0 or above: a row of weight 2 is as good as the row twice, in training and in a test.
     groups: (rows,), which become int64 codes; the rows of a group stay together in every split.
     times: float64 (rows,); the last rows in time are held out.
+    sets_of_twins: int64 (rows,), the set of rows of equal inputs and target that each row is in, of which the first
+       alone is trained on or judges a training (--drop_duplicates); None: all do.
     path, given: of the files, absolute and as it was given, by which messages call them.
     left_out: columns that are no inputs, with the reason. remarks: what a person should know of how they were read.
     unlabelled: rows that were left out because their target is a gap; unlabelled_words: how many have each word for
@@ -277,12 +280,13 @@ class Dataset:
     weights: np.ndarray | None = None
     groups: np.ndarray | None = None
     times: np.ndarray | None = None
+    sets_of_twins: np.ndarray | None = None
     places: tuple[int, ...] = ()  # of the features in the file, from 0
     left_out: dict[str, str] = field(default_factory=dict)
     left_out_places: tuple[int, ...] = ()  # of these columns in the file
     remarks: list[str] = field(default_factory=list)
     kinds: tuple[Kind, ...] = ()  # of the features; none: all are numbers without gaps
-    kept_choices: dict[str, str] = field(default_factory=dict)  # see Choices.kept
+    kept_choices: dict[str, str | bool] = field(default_factory=dict)  # see Choices.kept
     unlabelled: int = 0
     weightless: int = 0
     unlabelled_words: dict[str, int] = field(default_factory=dict)
@@ -361,7 +365,7 @@ class Dataset:
     def of_rows(self, rows, inputs: bool = True) -> Dataset:
         """Return some rows, a slice or indices, as a data set of their own. inputs: False leaves them out, unless a
         forecast is among them."""
-        each = {name: getattr(self, name) for name in ("y", "weights", "groups", "times")}
+        each = {name: getattr(self, name) for name in ("y", "weights", "groups", "times", "sets_of_twins")}
         at = np.arange(self.rows)[rows].tolist() if self.ids else []
         ids = {name: [texts[row] for row in at] for name, texts in self.ids.items()}
         with within(share_of(self.memory)):
@@ -421,6 +425,27 @@ class Dataset:
     def counting_rows(self) -> np.ndarray:
         """Return the rows (indices, ascending) whose weight is above 0: all others train nothing and judge nothing."""
         return np.arange(self.rows) if self.weights is None else np.flatnonzero(self.weights)
+
+    def without_duplicates(self, rows: np.ndarray) -> np.ndarray:
+        """Return those of some rows (indices, ascending) that a training uses: of twins the first, where they leave."""
+        if self.sets_of_twins is None:
+            return rows
+        _, first = np.unique(self.sets_of_twins[rows], return_index=True)
+        return rows[np.sort(first)]
+
+    def duplicates(self) -> int:
+        """Return how many rows leave a training because an equal one stays."""
+        counting = self.counting_rows()
+        return len(counting) - len(self.without_duplicates(counting))
+
+    def about_duplicates(self) -> str:
+        """Return how many rows leave a training because an equal one stays; nothing where none do."""
+        count = self.duplicates()
+        return f"left out: {count} rows that repeat another" if count else ""
+
+    def about_left_out(self) -> list[str]:
+        """Return a line for each reason for which rows count for nothing in a training."""
+        return [line for line in (self.about_unlabelled(), self.about_weightless(), self.about_duplicates()) if line]
 
     def row_counts(self, rows) -> np.ndarray | None:
         """Return as how many rows each of these rows (indices) counts, float64; None: each as one."""

@@ -42,6 +42,7 @@ from .pictures import BYTE, tell_range
 from .source import TableSource, absolute, are_there, is_uri, lies_elsewhere, short_name
 from .splits import Split, split_rows
 from .targets import dataset_of, now_among, targets_of
+from .twins import sets_of_twins
 from .written import canonical_word
 
 
@@ -62,6 +63,10 @@ def load(
     if weights is not None:
         ds.weights = weights if schema.keeps_weightless else weights[weights != 0]
     ds.memory = memory
+    if schema.choices.drop_duplicates and ds.y is not None:
+        if ds.are_images:
+            raise UsageError("--drop_duplicates: is for rows of tables, the data are images; leave it out")
+        ds.sets_of_twins = sets_of_twins(ds, np.arange(ds.rows))
     return ds
 
 

@@ -29,7 +29,8 @@ def split_rows(
     """Return the split of a data set, or of some rows (indices): the share `holdout` of them, and `validation` of those
     that are left.
 
-    Rows of weight 0 are in no part, unless keeps_weightless, as in earlier versions. Of each class that share is taken,
+    Rows of weight 0 are in no part, unless keeps_weightless, as in earlier versions, nor are rows that repeat another,
+    where they leave. Of each class that share is taken,
     rounded down; for regression of all rows; drawn by seed. With ds.times the last rows in time are taken, none of the
     time of a row that stays. With ds.groups whole groups, as near the share as they come, with both those whose last
     row is latest. Raises UsageError for a share that is none, and for indices that are none, or twice there; DataError
@@ -42,6 +43,7 @@ def split_rows(
         own = own[ds.weights[own] > 0]
         if not len(own):
             raise all_weightless(ds.rows if rows is None else len(rows))
+    own = ds.without_duplicates(own)
     rest, held = _apart(ds, own, holdout, "--holdout", seed, STREAM_HOLDOUT)
     training, validating = _apart(ds, rest, validation, "--validation", seed, STREAM_VALIDATION)
     return Split(training, validating, held)
@@ -145,7 +147,13 @@ def remark_on_twins(ds: Dataset, rows: np.ndarray, are_shared_out: bool) -> None
     if are_shared_out:
         told = "twins may lie on both sides of a split, whose metrics are then too good"
     found = f"{count_of_twins(sets)} of {len(rows)} rows have a twin, a row of equal inputs and target"
-    log.warning("%s: %s", found, told)
+    log.warning("%s: %s; --drop_duplicates leaves out all but one of them", found, told)
+
+
+def copied_rows(ds: Dataset, rows: np.ndarray) -> int:
+    """Return how many of the rows have a twin, where they are copies; 0 elsewhere."""
+    sets = twins_to_keep_together(ds, rows)
+    return 0 if sets is None else count_of_twins(sets)
 
 
 def unjudged_classes(ds: Dataset, rows: np.ndarray) -> list[str]:

@@ -195,6 +195,7 @@ def _is_scaling(value) -> bool:
 _CHOICES = {  # what Choices.kept writes
     **dict.fromkeys(("id", "weight", "group", "time"), _is_choice),
     **dict.fromkeys(("missing", "separator", "header"), _is_text),
+    "drop_duplicates": lambda value: isinstance(value, bool),
 }
 _CANDIDATE = {
     "layers": _is_text, "loss": _optional(_is_number), "operations": _is_number, "weight": _is_whole

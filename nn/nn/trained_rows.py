@@ -60,6 +60,8 @@ def known_rows(net, ds: Dataset) -> np.ndarray | None:
     whole = ds if ds.whole is None else ds.whole
     is_trained = np.zeros(whole.rows, bool)
     is_trained[split_of_model(net, whole).training] = True
+    if whole.sets_of_twins is not None:  # the networks know a row that leaves by its twin
+        is_trained = np.isin(whole.sets_of_twins, whole.sets_of_twins[is_trained])
     return is_trained if ds.whole is None else is_trained[ds.part_rows]
 
 
@@ -73,6 +75,7 @@ def is_training_data(net, ds: Dataset) -> bool:
     same_target = ds.targets == net.targets if net.targets else ds.target in (asked, str(asked))
     roles = net.config.get("table", {})
     same_roles = all(getattr(ds, role) is not None for role in ROLES if role.removesuffix("s") in roles)
+    same_roles = same_roles and (ds.sets_of_twins is not None) == roles.get("drop_duplicates", False)
     return same_target and same_roles and ds.sha256 == digest
 
 

@@ -217,6 +217,8 @@ _GROUPS = {
         Flag("drop", "Columns that are not inputs.", NAMES, "COLS", **_OF_TABLE),
         Flag("id", "Columns that are not inputs, written beside predictions; of --predict any columns, '*' for all.",
              NAMES, "COLS", modes=TRAIN | {"predict"}, **_OF_TABLE),
+        Flag("drop_duplicates", "Train on one of the rows that are equal in inputs and target, the first.",
+             **_OF_TABLE),
         Flag("weight", "Column with the weight of each row: 2 counts as the row twice.", TEXT, "COL", **_OF_TABLE),
         Flag("group", "Column of groups, which no split divides.", TEXT, "COL", **_OF_TABLE),
         Flag("time", "Column of times: the last rows are held out.", TEXT, "COL", **_OF_TABLE),

@@ -58,7 +58,7 @@ def about_training(ds) -> str:
     if ds.left_out:
         reasons = listed([f"{name or '(no name)'} ({why})" for name, why in ds.left_out.items()], 10)
         lines.append(f"left out: {reasons}; --numbers or --categories keeps a column")
-    lines += filter(None, [ds.about_unlabelled(), ds.about_weightless()])
+    lines += ds.about_left_out()
     return "\n".join(map(printable, [*lines, *ds.remarks]))
 
 

@@ -12,7 +12,7 @@ from ..data import records
 from ..data.dataset import as_read_by
 from ..data.records import ROW_BYTES, beside_checkpoint, check_left, make_room, training_bytes
 from ..data.row_hashes import fact_of
-from ..data.splits import split_rows
+from ..data.splits import copied_rows, split_rows
 from ..ds import Dataset
 from ..files.checkpoint import Checkpoint
 from ..nn import Network
@@ -103,11 +103,26 @@ def train(
                 ensemble = Ensemble(net, ds, options, of_net, several)
                 with records.within(make_room(net, ds, ensemble.training_bytes())):
                     result = ensemble.train(apart, **beside)
-    if ds.left_out_rows:
-        result["left_out_rows"] = ds.left_out_rows
+    result |= _facts_of_rows(ds, rows)
     remember(net, ds, options, rows)
     tell(result, ds)
     return _written(result, callbacks, saving)
+
+
+def _facts_of_rows(ds: Dataset, rows: np.ndarray | None) -> dict:
+    """Return how many rows a training leaves out, by the reason, and how many of the others have a twin, where there
+    are any. rows: as train takes them."""
+    facts: dict = {}
+    left_out = ds.left_out_rows
+    if ds.duplicates():
+        left_out["duplicate"] = ds.duplicates()
+    if left_out:
+        facts["left_out_rows"] = left_out
+    divided = split_rows(ds, 0.0, 0.0, 0, rows).training
+    twins = copied_rows(ds, divided)
+    if twins:
+        facts["twins"] = twins
+    return facts
 
 
 def remember(
@@ -124,6 +139,8 @@ def remember(
     if rows is not None and ds.weights is not None:
         rows = np.asarray(rows)
         rows = rows[ds.weights[rows] > 0]
+    if rows is not None:
+        rows = ds.without_duplicates(np.sort(rows))
     trained = split_rows(ds, options.holdout, 0.0, split_seed(options, net.seed)).training if rows is None else rows
     net.describe(row_hashes=fact_of(ds, np.sort(trained), encoders_of(net)))
     if rows is not None:

@@ -70,7 +70,7 @@ def why_not(ds: Dataset, effort: str | None = None) -> str | None:
         return None if is_enough else f"{ds.rows} images are too few to set some apart"
     if ds.memory is not None and not fits(ds, effort):
         return "--memory has no room for several"
-    if most_folds(ds, np.arange(ds.rows), MANY_FOLDS, 0) is None:
+    if most_folds(ds, ds.without_duplicates(np.arange(ds.rows)), MANY_FOLDS, 0) is None:
         return f"{ds.rows} rows are too few to be divided into folds"
     return None
 

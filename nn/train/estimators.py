@@ -98,6 +98,8 @@ class _NetworkEstimator(BaseEstimator):
             ds = loading.load(X, self._schema(), y=targets, weights=weights)
             if ds.weightless:
                 log.warning("sample_weight: %s", ds.about_weightless())
+            if ds.duplicates():
+                log.warning("%s", ds.about_duplicates())
             seed = self.random_state
             seed = int(seed if isinstance(seed, numbers.Integral) else check_random_state(seed).randint(2**31))
             if self._may_choose(ds, eval_set):

@@ -60,7 +60,7 @@ def fit(
     saving = checkpoint if isinstance(checkpoint, Checkpoint) else Checkpoint(checkpoint, **of_checkpoint)
     described = parsed(layers, of_network)
     ds = data if isinstance(data, Dataset) else training_data(data, target, described, of_load, of_network)
-    for told in filter(None, [ds.about_unlabelled(), ds.about_weightless()]):
+    for told in ds.about_left_out():
         log.warning("%s: %s", name_of(ds), told)
     reason = chooses and why_not(ds, chooses)
     if reason and effort:

@@ -103,6 +103,110 @@ def test_one_line_tells_how_many_rows_have_a_twin(flags, words, caplog):
         assert told[0].startswith("40 of 220 rows have a twin") and words in told[0]
 
 
+def table_with_twins(copies=20):
+    """Return columns of ROWS rows with words, gaps and dates, of which the first `copies` stand at their end again."""
+    rng = np.random.default_rng(1)
+    values, words = rng.normal(size=ROWS).round(3), rng.choice(["red", "blue"], ROWS)
+    columns = {
+        "value": [None, *values[1:].tolist()],
+        "word": ["", *words[1:].tolist()],
+        "day": [f"2021-{1 + row // 28 % 12:02d}-{1 + row % 28:02d}" for row in range(ROWS)],
+        "name": ["left out"] * ROWS,
+        "y": ["yes" if value > 0 else "no" for value in values],
+    }
+    return {name: [*column, *column[:copies]] for name, column in columns.items()}
+
+
+DROPPING = {"layers": "auto,4,1", "epochs": 2, "drop_duplicates": True}
+
+
+def parameters_of(model):
+    return [member.parameters() for member in model.members]
+
+
+@pytest.mark.parametrize("flags", [
+    {"folds": 3, "holdout": 0.0}, {"folds": 3, "holdout": 0.0, "validation": "fold"}, {"holdout": 0.2}, {},
+    {"validation": 0.2, "refit": True},
+])  # fmt: skip
+def test_a_training_without_duplicates_is_that_of_the_distinct_rows(flags, caplog):
+    dropped = nn.fit(table_with_twins(), "y", **DROPPING, **flags)
+    assert "left out: 20 rows that repeat another" in " ".join(caplog.messages) and "twin" not in caplog.text
+    distinct = nn.fit(table_with_twins(0), "y", **{**DROPPING, "drop_duplicates": None}, **flags)
+    for one, other in zip(parameters_of(dropped), parameters_of(distinct), strict=True):
+        assert all(np.array_equal(one[name], other[name]) for name in one)
+    assert dropped.metrics.pop("left_out_rows") == {"duplicate": 20}
+    assert not {"left_out_rows", "twins"} & {*dropped.metrics, *distinct.metrics}
+    of_times = {"seconds", "us_per_batch"}
+    assert {n: v for n, v in dropped.metrics.items() if n not in of_times} == {
+        n: v for n, v in distinct.metrics.items() if n not in of_times
+    }
+
+
+def test_the_count_of_twins_is_a_key_of_the_figures_and_its_line_names_the_cure(caplog):
+    told = nn.fit(table_with_twins(), "y", layers="auto,4,1", epochs=1, folds=3, holdout=0.0).metrics
+    assert told["twins"] == 40
+    assert "--drop_duplicates leaves out all but one of them" in caplog.text
+
+
+def test_of_twins_the_first_that_counts_stays_with_its_own_weight(folder):
+    columns = {"x": [1, 1, 1, 2, 2, 3], "w": [0, 2, 5, 1, 1, 1], "y": [0, 0, 0, 1, 1, 0]}
+    ds = nn.load(columns, target="y", weight="w", drop_duplicates=True)
+    assert (ds.rows, ds.weightless, ds.duplicates()) == (5, 1, 2)
+    split = nn.ds.split_rows(ds, 0.0, 0.0, 0)
+    assert split.training.tolist() == [0, 2, 4] and ds.weights[split.training].tolist() == [2, 1, 1]
+    ds.weights = np.array([0.0, 5, 1, 1, 1])  # set since
+    assert nn.ds.split_rows(ds, 0.0, 0.0, 0).training.tolist() == [1, 2, 4]
+    assert nn.ds.split_rows(ds, 0.0, 0.0, 0, [3, 2]).training.tolist() == [2]
+
+
+def test_a_model_finds_the_rows_again_that_it_was_trained_on_and_held_out(folder):
+    from support.command_line import succeed
+
+    table = table_with_twins()
+    (folder / "t.csv").write_text(csv_of(list(table), [["" if v is None else v for v in c] for c in table.values()]))
+    flags = ["--layers", "auto,4,1", "--epochs", 1, "--json"]
+    trained = succeed("--train", "--dataset", "t.csv", "--model", "m.bin", "--drop_duplicates", *flags).json
+    assert trained["rows"] + trained["holdout"] == ROWS and trained["left_out_rows"] == {"duplicate": 20}
+    held_out = succeed("test", "m.bin", "--json").json
+    assert (held_out["rows"], held_out["trained_rows"]) == (trained["holdout"], 0)
+    whole = succeed("test", "m.bin", "t.csv", "--json").json
+    net = nn.Network.load("m.bin")
+    known = nn.ds.split_rows(nn.load_for(net, "t.csv"), net.holdout, 0.0, 0).training
+    assert (whole["rows"], whole["trained_rows"]) == (ROWS + 20, len(known) + np.count_nonzero(known < 20))
+    assert len(succeed("predict", "m.bin", "t.csv", "--json").json["rows"]) == ROWS + 20
+    folds = ["--folds", 3, "--holdout", 0]
+    crossed = succeed("--train", "--dataset", "t.csv", "--model", "f.bin", "--drop_duplicates", *folds, *flags).json
+    assert sum(fold["rows"] for fold in crossed["folds"]) == succeed("test", "f.bin", "--json").json["rows"] == ROWS
+
+
+def test_estimators_leave_duplicates_out_too(caplog):
+    from sklearn.datasets import make_classification
+
+    x, y = make_classification(100, 5, random_state=0)
+    rows = np.concatenate([np.arange(100), np.arange(10)])
+    settings = {"layers": "auto,4,1", "epochs": 2}
+    own = nn.NetworkClassifier(**settings, drop_duplicates=True).fit(x[rows], y[rows])
+    assert "left out: 10 rows that repeat another" in caplog.text
+    other = nn.NetworkClassifier(**settings).fit(x, y)
+    assert np.array_equal(own.predict_proba(x), other.predict_proba(x))
+
+
+def test_duplicates_among_images_are_refused(folder):
+    with pytest.raises(nn.UsageError, match="--drop_duplicates: is for rows of tables"):
+        nn.load(np.zeros((4, 3, 3), np.uint8), y=np.array([0, 1, 0, 1]), drop_duplicates=True)
+
+
+def test_a_checkpoint_of_a_training_with_duplicates_is_not_continued_without_them(folder):
+    from support.command_line import run
+
+    table = table_with_twins()
+    (folder / "t.csv").write_text(csv_of(list(table), [["" if v is None else v for v in c] for c in table.values()]))
+    flags = ["--train", "--dataset", "t.csv", "--model", "m.bin", "--layers", "auto,4,1", "--checkpoint", "c"]
+    run(*flags, "--epochs", 1)
+    done = run(*flags, "--epochs", 1, "--resume", "auto", "--drop_duplicates")
+    assert done.code == 2 and "c was written with" in done.err and "drop_duplicates" in done.err
+
+
 def test_noise_with_twins_is_not_told_as_known(caplog):
     rng = np.random.default_rng(0)
     x, y = rng.normal(size=(300, 4)).astype(np.float32), rng.integers(0, 2, 300).astype(np.int32)

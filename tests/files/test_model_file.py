@@ -189,6 +189,7 @@ HOSTILE = [  # a fact of a table's model, and what cannot stand there
     (("encoding", "columns", 1, "values", 1), "half \udc80 of a pair"),
     (("config", "left_out"), [2**63]),
     (("config", "split_seed"), HUGE[0]),
+    (("config", "table"), {"drop_duplicates": 1}),
     *((("number_type",), value) for value in ("float16", None, ["float32"], 64)),
     *((("weightless_rows",), value) for value in (-1, True, 0.5, "3", None, [3], HUGE[1])),
     *((("code_page",), value) for value in ("utf-7", None, ["latin-1"], 1252)),
