@@ -252,12 +252,23 @@ def _numbers(targets: Targets, schema: Schema) -> tuple[np.ndarray, list[str]] |
         raise DataError(f"{targets.place}: {count} different numbers, {told}")
     labels = distinct
     is_two = is_auto and count == 2  # which no further classes belong to, unless --task multiclass says so
-    if is_multiclass and whole and outputs is not None and count < outputs and not is_two:  # all that it can mean
-        firsts = [first for first in (0, 1) if first <= distinct[0] and distinct[-1] < first + outputs]
-        labels = np.arange(firsts[0], firsts[0] + outputs, dtype=np.float64) if firsts else distinct
+    if is_multiclass and whole and outputs is not None and count < outputs and not is_two:
+        labels = _with_missing(distinct, outputs, schema.plain or targets.are_indices)
     if targets.spelling is not None:
         return _spelled(targets.spelling, labels)
     return np.searchsorted(labels, distinct).astype(np.int32)[which], [number_text(value + 0.0) for value in labels]
+
+
+def _with_missing(numbers: np.ndarray, outputs: int, are_indices: bool) -> np.ndarray:
+    """Return labels, ascending, with those that no row has: from 0 or 1 on, where the outputs of the network end at the
+    last one. are_indices: they are numbers of outputs, as in the original program and in IDX files of images, of which
+    the last ones may have no row."""
+    for first in (0, 1):
+        last = first + outputs - 1
+        has_all = first <= numbers[0] and numbers[-1] <= last
+        if has_all and (are_indices or numbers[-1] == last):
+            return np.arange(first, last + 1, dtype=np.float64)
+    return numbers
 
 
 def _spelled(column: Column, labels: np.ndarray) -> tuple[np.ndarray, list[str]]:

@@ -59,7 +59,7 @@ def test_auto_decides_the_task_by_the_values(write, labels, task, classes, y):
 
 
 @pytest.mark.parametrize("labels, outputs, task, classes", [
-    ([0, 1, 1], 2, "multiclass", ["0", "1"]), ([0, 2, 5], 8, "multiclass", [str(i) for i in range(8)]),
+    ([0, 1, 1], 2, "multiclass", ["0", "1"]), ([0, 2, 5], 6, "multiclass", [str(i) for i in range(6)]),
     ([1, 2, 5], 5, "multiclass", ["1", "2", "3", "4", "5"]), (["a", "b"], 2, "multiclass", ["a", "b"]),
     ([0, 1], 1, "binary", ["0", "1"]),
 ])  # fmt: skip
@@ -67,6 +67,19 @@ def test_labels_for_a_network_of_some_outputs(write, labels, outputs, task, clas
     ds = load(write(table(labels)), inputs=1, outputs=outputs)
     assert (ds.task, ds.classes) == (task, classes)
     assert [ds.classes[i] for i in ds.y] == [str(label) for label in labels]
+
+
+@pytest.mark.parametrize("labels, task", [
+    ([0, 1, 2], "auto"), ([0, 1, 1], "multiclass"), ([1, 2, 3], "auto"), ([0, 2, 5], "auto"), (["a", "b", "c"], "auto"),
+])  # fmt: skip
+def test_more_outputs_than_classes_are_refused_with_the_cure(write, labels, task):
+    path = write(table(labels))
+    frame = {"x": [0.5] * len(labels), "y": labels}
+    with pytest.raises(DataError, match=f"classes, expected 16, .*; let --layers end in {len(set(labels))}"):
+        load(path, inputs=1, outputs=16, task=task)
+    with pytest.raises(DataError, match=f"classes, expected 16, .*; let --layers end in {len(set(labels))}"):
+        load(frame, inputs=1, outputs=16, task=task)
+    assert load(path, inputs=1, task=task).outputs == len(set(labels))
 
 
 def test_several_target_columns_are_classes_if_one_hot_and_numbers_if_not(write):
