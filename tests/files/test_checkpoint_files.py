@@ -3,6 +3,7 @@
 import csv
 import os
 import random
+import re
 import resource
 import signal
 import time
@@ -291,3 +292,15 @@ def test_another_processor_is_a_warning(saved, monkeypatch):
     (saved / "c.ck").write_bytes(rewritten(engine="omp (abacus)"))
     code, _, err = resume()
     assert code == 0 and "nn: warning: c.ck was written by omp (abacus), this is omp (" in err
+
+
+def test_a_flag_that_differs_is_named_before_the_data_unless_data_decide_it():
+    before = checkpoints.RunFacts({"layers": "2,1", "epochs": 3}, "a", "omp")
+    for flag, value, data, told in (("epochs", 4, "a", "--epochs: c.ck was written with 3, this run has 4"),
+                                    ("epochs", 4, "b", "--epochs: c.ck was written with 3, this run has 4"),
+                                    ("layers", "3,1", "a", "--layers: c.ck was written with \"2,1\""),
+                                    ("layers", "3,1", "b", "--dataset: c.ck was written while training on other")):
+        run_now = checkpoints.RunFacts({**before.config, flag: value}, data, "omp")
+        with pytest.raises(UsageError, match=re.escape(told)):
+            checkpoints._check_agreement("c.ck", before, run_now)
+    checkpoints._check_agreement("c.ck", before, before)

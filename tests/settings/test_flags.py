@@ -15,6 +15,7 @@ import nn
 from nn import nn_aux
 from nn.data.dataset import Choices
 from nn.settings import flags
+from nn.settings.values import BYTES, VALIDATION
 from nn.terminal import help, parser
 from nn.utils import UsageError
 
@@ -194,3 +195,18 @@ def test_load_refuses_what_is_no_setting_of_it_and_no_type_that_the_core_compute
 def test_a_flag_that_has_gone_names_what_takes_its_place(name, instead):
     given = ["--train", "--dataset", "data.csv", "--model", "m.bin", f"--{name}", 8]
     assert run(*given) == (2, "", f"nn: --{name}: has gone; use --{instead}\n")
+
+
+@pytest.mark.parametrize("text, size", [
+    ("4096", 4096), ("2K", 2048), ("500M", 500 * 1024**2), ("2G", 2 * 1024**3), ("1T", 1024**4), ("1.5k", 1536),
+    ("3GiB", 3 * 1024**3), ("3gb", 3 * 1024**3),
+])  # fmt: skip
+def test_a_size_in_bytes_counts_in_1024s(text, size):
+    assert BYTES("--memory", text) == size
+
+
+def test_a_share_of_validation_rows_is_above_0_and_below_1():
+    assert [VALIDATION("--validation", text) for text in ("0.001", "0.999", "a.csv")] == [0.001, 0.999, "a.csv"]
+    for text in ("0", "1", "1.0", "-0.1", "nan"):
+        with pytest.raises(UsageError, match=f"--validation {text}: expected a share above 0 and below 1, or a file"):
+            VALIDATION("--validation", text)

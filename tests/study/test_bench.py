@@ -128,3 +128,21 @@ def test_a_build_against_itself_takes_about_the_same_time_and_must_be_a_checkout
     mean, _ = result["geometric_means"]["old"]
     assert [r["case"] for r in result["results"]] == names and 0.2 < mean < 5
     assert mean == pytest.approx(np.prod([r["peers"]["old"]["ratio"] for r in result["results"]]) ** 0.25)
+
+
+def test_a_median_is_without_the_first_measurement_and_units_change_at_a_thousand(monkeypatch):
+    now = [0.0]
+    monkeypatch.setattr(bench.time, "perf_counter", lambda: now[0])
+
+    def measured(*seconds: float):
+        left = list(seconds)
+
+        def once() -> float:
+            now[0] += left[0]
+            return left.pop(0)
+
+        return once
+
+    assert bench.median_seconds(measured(9.0, 1.0, 2.0, 6.0), 18.0) == 2.0
+    assert bench.median_seconds(measured(9.0, 1.0), 0.5) == 9.0
+    assert [bench.duration(us) for us in (1000.0, 1e6, 2e9)] == ["1.00 ms", "1.00 s", "2000 s"]

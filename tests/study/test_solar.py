@@ -197,3 +197,18 @@ def test_stations_are_the_same_by_the_number_at_their_end():
     places = solar._number("DH07"), solar._number("AP7"), solar._number("AP" + "0" * 5000 + "7")
     assert len(set(places)) == 1 and solar._number("AP70") not in places and solar._number("DH7x") == "DH7x"
     assert solar._number("9" * 5000) == solar._number("AP" + "9" * 5000)
+
+
+def test_places_by_degrees_are_as_far_apart_as_on_a_sphere(tmp_path):
+    (tmp_path / "s.csv").write_text("time,a,b,c\n0,1,2,3\n1,1,2,3\n")
+    degrees = {"a": (51.5, 12.90), "b": (51.52, 12.90), "c": (51.51, 12.93)}
+    lines = [f"{name},{lat},{lon}" for name, (lat, lon) in degrees.items()]
+    (tmp_path / "p.csv").write_text("\n".join(["station,lat,lon", *lines]))
+    places = solar.read_series(str(tmp_path / "s.csv"), str(tmp_path / "p.csv")).places
+    for one in range(3):
+        for other in range(3):
+            (lat, lon), (to_lat, to_lon) = (np.radians(degrees["abc"[k]]) for k in (one, other))
+            square = np.sin((to_lat - lat) / 2) ** 2 + np.cos(lat) * np.cos(to_lat) * np.sin((to_lon - lon) / 2) ** 2
+            apart = 2 * 6_371_000 * np.arcsin(square**0.5)
+            assert np.hypot(*(places[other] - places[one])) == pytest.approx(apart, abs=1.0)
+    assert places[1, 1] > places[0, 1] and places[2, 0] > places[0, 0], "to the east, and to the north"

@@ -295,3 +295,20 @@ def test_the_claim_of_a_killed_sweep_ends_with_it_and_its_entry(folder):
     (folder / "r.csv").unlink()
     succeed("--sweep", f"{plan}:0", "-o", "r.csv", "-q")
     assert len(entries_of("r.csv")) == 1 and not list(folder.glob(".r.csv*"))
+
+
+@pytest.mark.parametrize("layers, kind, depth, width", [
+    ("9,30,80,50,1", "dense", 3, 80), ("9,99", "dense", 0, 0), ("1x8x8,conv4k3,maxpool2,6,20", "cnn", 2, 6),
+])  # fmt: skip
+def test_the_width_of_a_network_is_that_of_its_largest_hidden_layer(layers, kind, depth, width):
+    found = sweep.network_facts(parse(layers))
+    assert (found["kind"], found["depth"], found["width"]) == (kind, depth, width)
+
+
+def test_of_several_lines_of_an_entry_and_a_device_the_last_one_counts(tmp_path):
+    for name, device, loss in (("a.csv", "x", 1.0), ("a.csv", "y", 2.0), ("a.csv", "x", 3.0), ("b.csv", "y", 4.0)):
+        facts = dict.fromkeys(("plan", "status", "layers", "kind", "data", "engine", "backend"), "failed")
+        facts |= dict.fromkeys(("index", "depth", "width", "parameters", "batch_number"), 1)
+        row = facts | {"entry": "e", "device": device, "cores": 2, "loss": loss}
+        sweep.append_result(str(tmp_path / name), row)
+    assert [(row["device"], row["loss"]) for row in sweep.collect(str(tmp_path))] == [("x", 3.0), ("y", 4.0)]

@@ -377,3 +377,16 @@ def test_the_first_lines_count_rows_of_each_class_and_threads(capsys):
     one, two = capsys.readouterr().err.splitlines()
     assert one == f"nn {nn.__version__}: omp, 1 thread, float32, seed 7"
     assert two == f"nn {nn.__version__}: omp, 2 threads, float64, seed 0; remark"
+
+
+def test_a_long_computation_tells_the_time_that_its_steps_foretell(capsys, monkeypatch):
+    now = [100.0]
+    monkeypatch.setattr(progress.time, "monotonic", lambda: now[0])
+    steps = progress.Steps("importance")
+    now[0] += 10.0
+    steps(25, 100)
+    now[0] += 30.0
+    steps(80, 100)
+    assert capsys.readouterr().err.splitlines() == [
+        "importance: 25 of 100, 10.0 s, 30 s left", "importance: 80 of 100, 40.0 s, 10 s left"
+    ]  # fmt: skip

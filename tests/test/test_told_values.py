@@ -231,17 +231,20 @@ def test_importance_is_what_scikit_learns_metric_loses_by_the_same_exchanges(met
     assert found.baseline == pytest.approx(figures_of_scikit_learn(net, ds)[metric_name], rel=1e-6)
 
 
-@pytest.mark.parametrize("weighted", [False, True])
-def test_the_ends_of_importance_lie_by_students_quantile_of_the_deviation_over_resamples(weighted):
+@pytest.mark.parametrize("weighted, units, drawn", [
+    (False, 60, {}), (True, 60, {}), (False, 6, {"groups": np.arange(60) % 6}), (True, 15, {"times": np.arange(60.0)}),
+])  # fmt: skip
+def test_the_ends_of_importance_lie_by_students_quantile_of_the_deviation_over_resamples(weighted, units, drawn):
+    """The degrees of freedom are one less than what a resample draws: rows, groups, or blocks of four of a series."""
     stats = pytest.importorskip("scipy.stats")
     rng = np.random.default_rng(0)
     x = rng.normal(size=(60, 2))
     y = x @ [1.0, 0.3] + rng.normal(size=60)
     weights = rng.integers(1, 9, 60) / 4 if weighted else None
-    ds, net = nn.Dataset(x, y, "regression", weights=weights), linear([1.0, 0.3], task="regression")
+    ds, net = nn.Dataset(x, y, "regression", weights=weights, **drawn), linear([1.0, 0.3], task="regression")
     w = np.ones(60) if weights is None else weights
     found = importance(net, ds, metric_name="mse", repeats=2, seed=1)
-    draws = np.stack(in_each_resample(lambda times: times * w, Sampling(60), None, 0, 100))
+    draws = np.stack(in_each_resample(lambda times: times * w, Sampling(60, **drawn), None, 0, 100))
     lost = {name: [] for name in "01"}
     for repeat in range(2):
         random = np.random.default_rng([1, repeat])
@@ -253,9 +256,9 @@ def test_the_ends_of_importance_lie_by_students_quantile_of_the_deviation_over_r
             lost[str(column)].append(draws @ gain / draws.sum(axis=1))
     for name, mean, low, high, holds in zip(found.names, found.mean, found.low, found.high, found.holds, strict=True):
         deviation = np.mean(lost[name], axis=0).std(ddof=1)
-        wide = stats.t.ppf(0.975, 59) * deviation
-        assert [low, high] == pytest.approx([mean - wide, mean + wide], rel=1e-4)
-        assert holds == (mean > stats.t.ppf(1 - 0.05 / 4, 59) * deviation)
+        wide = stats.t.ppf(0.975, units - 1) * deviation
+        assert [low, high] == pytest.approx([mean - wide, mean + wide], abs=1e-3 * wide)
+        assert holds == (mean > stats.t.ppf(1 - 0.05 / 4, units - 1) * deviation)
 
 
 @pytest.mark.parametrize("rows, repeats, taken", [(60, 2, 50), (60, 5, 50), (300, 2, 60), (40, 2, 40)])
@@ -448,3 +451,14 @@ def test_a_column_of_several_holds_by_an_interval_that_is_wider_by_their_number(
         assert holds == (mean > wider * deviation)
         between += wide * deviation < mean <= wider * deviation
     assert between > 0
+
+
+def test_curves_of_many_rows_average_five_hundred_with_their_own_weights():
+    rng = np.random.default_rng(6)
+    x, weights = rng.normal(size=(700, 2)), rng.integers(1, 9, 700) / 4
+    net = linear([1.0, -2.0], 0.3)
+    found = curves(net, nn.Dataset(x, np.arange(700) % 2, "binary", weights=weights), ["0"], seed=4)
+    averaged = np.random.default_rng(4).choice(700, 500, replace=False)
+    for value, (score,) in found["0"]:
+        scores = 1 / (1 + np.exp(-(value - 2 * x[averaged, 1] + 0.3)))
+        assert score == pytest.approx(np.average(scores, weights=weights[averaged]), rel=1e-6)

@@ -16,7 +16,7 @@ from nn.core.thresholds import best_temperature, best_threshold, tempered
 from nn.data.splits import fold_rows
 from nn.nn import Network
 from nn.test import tested as figures_of_rows
-from nn.train.folds import figures_out_of_fold, out_of_fold, summary
+from nn.train.folds import figures_out_of_fold, out_of_fold, summary, unseen_parts
 from nn.utils import UsageError
 
 FOLDS = 3
@@ -323,3 +323,29 @@ def test_train_needs_a_model_or_folds(two):
     assert "--train needs --model" in run("--train", "--dataset", "two.csv").err
     result = run("--train", "--dataset", "two.csv", "--model", "m.bin", "--layers", "2,4,1", "-o", "o.csv")
     assert result.code == 2 and "--folds" in result.err
+
+
+@pytest.mark.parametrize("networks", [1, 2])
+def test_the_rows_of_a_fold_have_the_members_that_predicted_them(networks):
+    ds, net = data("regression", 60), network("regression")
+    nn.train(net, ds, folds=FOLDS, epochs=2, holdout=0.0)
+    if networks == 2:  # as of two cross-validations one after the other
+        net.combine([*net.members, *net.members], [*net.member_weights, *(3 * np.array(net.member_weights))])
+    parts = unseen_parts(net, ds)
+    assert sorted(np.concatenate([rows for rows, _ in parts])) == list(range(60))
+    for rows, members in parts:
+        assert [weight / members[0][1] for _, weight in members] == [1.0, 3.0][:networks]
+        for member, _ in members:
+            assert np.allclose(member.predict(ds.x[rows]), net.crossed.scores[rows], rtol=1e-5)
+
+
+def test_large_groups_are_dealt_before_small_ones():
+    groups = np.repeat(np.arange(7), [1, 1, 1, 6, 1, 1, 1])
+    ds = nn.Dataset(np.zeros((12, 1)), np.arange(12.0), "regression", groups=groups)
+    for seed in range(5):
+        assert [len(fold.tested) for fold in fold_rows(ds, np.arange(12), 2, seed)] == [6, 6]
+
+
+def test_of_groups_as_near_the_share_the_fewer_are_taken():
+    ds = nn.Dataset(np.zeros((8, 1)), np.arange(8.0), "regression", groups=np.repeat([0, 1], 4))
+    assert [len(nn.ds.split_rows(ds, share, 0.0, 0).holdout) for share in (0.24, 0.25, 0.26)] == [0, 0, 4]

@@ -9,7 +9,7 @@ from support.packs import SEED, until_ended
 
 import nn
 from nn.data.encoding import Encoding
-from nn.train.means import MOST_TARGETS, SMOOTHING
+from nn.train.means import MOST_TARGETS, SMOOTHING, WordMeans
 from nn.train.options import options_of
 from nn.train.rows import TrainingRows, fit_encoding
 from nn.utils import DataError, UsageError
@@ -189,3 +189,23 @@ def test_a_stopped_training_goes_on_to_the_same_model(more, memory, csv, mapped)
     whole, kept = trained(), csv / "state.nn"
     ended, stops = until_ended(lambda stop: trained(checkpoint=kept, resume="auto", stop=stop), 7, 30)
     assert stops > 1 and ended == whole
+
+
+@pytest.mark.parametrize("weights", [[1, 2, 3, 0, 1, 4, 2, 1], [0.5, 0.25, 1.5, 2.0, 0.5, 0.75, 1.0, 1.5]])
+def test_weights_count_rows_in_the_means_of_words(weights):
+    y = np.array([1.0, 5.0, -2.0, 7.0, 3.0, 0.5, 4.0, 9.0])
+    codes, words = np.array([0, 0, 1, 1, 2, 0, -1, 1]), ["a", "b", "c"]
+    ds = nn.Dataset(np.zeros((8, 1)), y, "regression", weights=np.array(weights, float))
+    w = np.array(weights, float)
+    if (w != np.floor(w)).any():
+        w = w / w.mean()
+    mean = sum(w * y) / sum(w)
+    deviation = (sum(w * (y - mean) ** 2) / sum(w)) ** 0.5
+    expected = {}
+    for code, word in enumerate(words):
+        own = [k for k in range(8) if codes[k] == code]
+        expected[word] = [sum(w[k] * (y[k] - mean) for k in own) / (sum(w[k] for k in own) + SMOOTHING) / deviation]
+    found = WordMeans(ds, np.arange(8)).of_words(codes, words)
+    assert found.keys() == expected.keys()
+    for word in words:
+        assert found[word] == pytest.approx(expected[word])

@@ -15,6 +15,7 @@ import nn
 from nn.core.metrics import metric, metrics_of
 from nn.data.splits import split_rows
 from nn.nn_aux import METRICS
+from nn.train import member as of_member
 from nn.train.options import Monitor
 from nn.utils import DataError, NnError, Stopped, UsageError
 from nn.watch.callbacks import Callback
@@ -261,3 +262,18 @@ def test_the_line_of_a_training_that_patience_ended_has_both_counts(two):
     run_epochs = len(nn.Network.load("m.bin").history["loss"])
     assert run_epochs < 400 and f", {run_epochs} of 400 epochs in " in found.out
     assert ", 3 epochs in " in succeed(*ONE, "--dataset", "two.csv", "--model", "m.bin", "--epochs", 3).out
+
+
+@pytest.mark.parametrize("block", [4096, 7])
+def test_the_loss_of_held_out_rows_is_weighted_over_their_blocks(block, monkeypatch):
+    monkeypatch.setattr(of_member, "VALIDATION_ROWS", block)
+    rng = np.random.default_rng(2)
+    x = rng.normal(size=(90, 2))
+    y = (x[:, 0] + rng.normal(size=90) > 0).astype(int)
+    ds = nn.Dataset(x, y, "binary", weights=rng.integers(0, 9, 90) ** 2 / 4)
+    net = nn.Network("2,1", "binary", seed=3)
+    told = nn.train(net, ds, epochs=2, holdout=0.3)["val_loss"][-1]
+    rows = split_rows(ds, 0.3, 0.0, 3).holdout
+    p = net.predict(x[rows])[:, 0].astype(np.float64)
+    losses = -np.log(np.where(y[rows] == 1, p, 1 - p))
+    assert told == pytest.approx(np.average(losses, weights=ds.weights[rows]), rel=1e-5)

@@ -225,3 +225,13 @@ def test_groups_stay_on_one_side_of_the_split_that_chooses(monkeypatch, asked):
     for split in splits:
         groups = [set(ds.groups[rows]) for rows in split]
         assert not (groups[0] & groups[1] or groups[0] & groups[2] or groups[1] & groups[2])
+
+
+def test_each_setting_is_drawn_for_itself():
+    """By random numbers of its own, the same beside whichever others."""
+    both = Variation.parse("learning_rate=0.001..0.1,weight_decay=0.001..0.1,momentum=0.1..0.9")
+    alone = Variation.parse("weight_decay=0.001..0.1")
+    drawn = [both.draw(seed, "sgd") for seed in range(60)]
+    assert [each["weight_decay"] for each in drawn] == [alone.draw(seed)["weight_decay"] for seed in range(60)]
+    columns = np.array([[each[name] for each in drawn] for name in both.of])
+    assert np.abs(np.corrcoef(columns) - np.eye(3)).max() < 0.4

@@ -10,7 +10,7 @@ import nn
 from nn.backends.engine import TimedStep
 from nn.study import sweep
 from nn.train.folds import summary
-from nn.watch.callbacks import CsvHistory
+from nn.watch.callbacks import Callback, CsvHistory
 from nn.watch.observe import layer_times
 from nn.watch.trace import Trace
 
@@ -113,3 +113,33 @@ def test_folds_have_the_mean_and_the_deviation_of_a_sample():
     found = summary(each)
     assert found["mean"] == pytest.approx({"f1": 0.75, "mcc": 0.5})
     assert found["std"] == pytest.approx({"f1": 0.25, "mcc": (2 * 0.25**2) ** 0.5})
+
+
+def test_the_history_of_an_effort_has_the_number_of_the_candidate(tmp_path):
+    history = CsvHistory(str(tmp_path / "h.csv"))
+    history.begin([0.5, 0.5])
+    for candidate in (1, 2, 3):
+        history.start({"monitor": None, "epochs": 2, "batches": 8, "learning_rate": 0.1, "schedule": "constant",
+                       "resumed": None})  # fmt: skip
+        for epoch in (1, 2):
+            history.epoch(epoch, 2, float(candidate), None, 1.0, 1.0)
+        history.close()
+        history.ended("2,1", "loss 1")
+    history.end()
+    told = [(line["candidate"], line["epoch"], line["loss"]) for line in read(tmp_path / "h.csv")]
+    assert told == [(str(k), str(epoch), f"{k}.0") for k in (1, 2, 3) for epoch in (1, 2)]
+
+
+def test_a_training_tells_microseconds_of_a_batch_of_each_epoch_and_of_the_median_one():
+    told = []
+
+    class Told(Callback):
+        def epoch(self, epoch, epochs, loss, val_loss, seconds, us_per_batch):
+            told.append((seconds, us_per_batch))
+
+    x = np.random.default_rng(0).normal(size=(240, 2))
+    net = nn.Network("2,1", "regression")
+    result = nn.train(net, nn.Dataset(x, x[:, 0], "regression"), epochs=4, holdout=0, batch_number=50, callback=Told())
+    assert [us for _, us in told] == pytest.approx([1e6 * seconds / 5 for seconds, _ in told])
+    assert result["us_per_batch"] == pytest.approx(1e6 * np.median([seconds for seconds, _ in told]) / 5)
+    assert result["seconds"] == pytest.approx(sum(seconds for seconds, _ in told))
