@@ -10,7 +10,7 @@ from ..nn_aux import OF_FOLD
 from ..settings.flags import REFERENCE, given_values, keywords, read_by
 from ..terminal import console
 from ..terminal.progress import Steps, make_steps
-from ..utils import UsageError, check_writable, cut_name, log
+from ..utils import UsageError, check_writable, cut_name
 
 
 def load_network(flags):
@@ -35,7 +35,7 @@ def unseen_rows(flags, net, model: str, labelled: bool = True):
     of them the model was trained on): those of --dataset, else those that its training did not see."""
     from ..data.loading import held_out, load_for, training_dataset
     from ..nn.trained_rows import Trained, trained_on
-    from ..train.folds import PREDICTED_APART, check_crossed, out_of_fold, unseen_of
+    from ..train.folds import check_crossed, out_of_fold, remark_on_rows_apart, unseen_of
 
     if flags.dataset:
         given = given_values(flags, LAYOUT)
@@ -43,7 +43,8 @@ def unseen_rows(flags, net, model: str, labelled: bool = True):
         found = unseen_of(net, ds)
         if found is None:
             return ds, None, "rows", trained_on(net, ds)
-        log.warning(PREDICTED_APART, model, f"{len(found[0]):,}")
+        if not (flags.explain and net.crossed.is_retrained):  # whose columns are judged by networks that know the rows
+            remark_on_rows_apart(net, len(found[0]), model)
         return ds, found, OUT_OF_FOLD, Trained.none_of(len(found[0]))
     if "folds" in net.config and not net.holdout:
         check_crossed(net, model)

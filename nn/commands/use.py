@@ -117,6 +117,7 @@ def explain_command(flags) -> None:
     check_table(flags.output)
     net = load_network(flags)
 
+    from ..nn.trained_rows import trained_on
     from ..test import warn_of_trained
     from ..test.importance import UndefinedMetric, curves, importance
     from ..test.shapley import background_rows
@@ -125,6 +126,9 @@ def explain_command(flags) -> None:
     background = background_rows(net, flags.background, flags.seed or 0, flags.model) if flags.output else None
     ds, found, about, trained = unseen_rows(flags, net, flags.model, labelled=not flags.output)
     parts = judging_parts(net, ds, found)
+    known_rows = trained
+    if found is not None and net.crossed.is_retrained:
+        known_rows = trained_on(net, ds)
     say_run(flags, net, console.about(ds, about, net))
     result: dict = {}
     important = None
@@ -134,8 +138,8 @@ def explain_command(flags) -> None:
             progress = progress_of(flags, "importance of columns")
             known = importance(net, ds, **asked, parts=parts, progress=progress)
             important = known, curves(net, ds, known.names)
-            result = {"importance": vars(known), "curves": important[1], "trained_rows": trained.count}
-            warn_of_trained(trained, flags.model)
+            result = {"importance": vars(known), "curves": important[1], "trained_rows": known_rows.count}
+            warn_of_trained(known_rows, flags.model)
         except UndefinedMetric as error:
             if not flags.output:
                 raise

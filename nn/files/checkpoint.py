@@ -173,7 +173,7 @@ class Checkpoint:
         self.finish()
         self._runs[-1] = self._runs[-1][0], states
         each = [*self._runs, *self._found[len(self._runs) :]]
-        runs = [{"config": run.config, "engine": run.engine, "count": len(own)} for run, own in each]
+        runs = [{**run._asdict(), "count": len(own)} for run, own in each]
         members = [state for _, own in each for state in own]
         arrays = {
             f"{_MEMBER}{number}.{name}": array
@@ -239,7 +239,10 @@ class Checkpoint:
                 raise self.damaged(f"{name} is of an unexpected type")
         states = iter(self._states(facts["members"], _FILE.tensors(path, data)))
         return [
-            (RunFacts(run["config"], facts["data_sha256"], run["engine"]), list(islice(states, run["count"])))
+            (
+                RunFacts(run["config"], run.get("data_sha256", facts["data_sha256"]), run["engine"]),
+                list(islice(states, run["count"])),
+            )
             for run in facts["runs"]
         ]
 
@@ -310,6 +313,7 @@ def _check_facts(path: str, facts: dict) -> None:
         check("runs", isinstance(run, dict) and is_count(run.get("count")))
         for name, kind in {"config": dict, "engine": str}.items():
             check(name, isinstance(run.get(name), kind))
+        check("data_sha256", isinstance(run.get("data_sha256", ""), str))
     for counts in facts["members"]:
         are_counts = isinstance(counts, dict) and all(is_count(counts.get(name)) for name in COUNTS)
         check("members", counts is None or are_counts)

@@ -256,6 +256,7 @@ _CROSSED = {
     "temperatures": _all(_MEMBER["weight"]),
     "thresholds": _ARE_NUMBERS,
     "figures": lambda value: isinstance(value, dict),
+    "retrained": lambda value: value is True,
 }
 _NUMBER_TYPES = "float32", "float64"
 _MAY_BE_MISSING = {
@@ -271,7 +272,8 @@ _MAY_BE_MISSING = {
     "code_page": (lambda value: _is_text(value) and value in CODE_PAGES, " or ".join(CODE_PAGES)),
     "pictures": (are_pictures, "range, shape and alpha"),
     "crossed": (
-        lambda value: _has(value, _CROSSED, ["figures"]) and len(value["thresholds"]) == len(value["temperatures"]) > 0,
+        lambda value: _has(value, _CROSSED, ["figures", "retrained"])
+        and len(value["thresholds"]) == len(value["temperatures"]) > 0,
         "a temperature above 0 and a threshold for each fold",
     ),
     "row_hashes": (row_hashes.is_fact, "data, rows, wide and hashes"),

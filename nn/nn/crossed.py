@@ -30,7 +30,8 @@ class Crossed:
     fold (rows of the data,): no_fold where none judges the row. scores: of the rows that are judged, as the data has
     them one after the other, (judged rows, outputs), in the targets' units and before any temperature; None where they
     would be more than MOST_BYTES. temperatures, thresholds: of each fold, found on the rows of the others. figures:
-    those of `test` for all rows that are judged, where the scores are not kept.
+    those of `test` for all rows that are judged, where the scores are not kept. is_retrained: whether the model's
+    networks were trained on all rows since, so that none of them predicts a row without knowing it.
     """
 
     fold: np.ndarray
@@ -38,6 +39,7 @@ class Crossed:
     temperatures: Sequence[float]
     thresholds: Sequence[float]
     figures: dict | None = None
+    is_retrained: bool = False
 
     @classmethod
     def of(cls, count: int, rows: np.ndarray, of_row: np.ndarray, scores: np.ndarray, folds: int) -> Crossed:

@@ -62,7 +62,11 @@ def _own_metadata(net) -> dict:
 def _crossed_facts(crossed: Crossed) -> dict:
     """Return what a file keeps of it beside the tensors."""
     own = {"temperatures": list(crossed.temperatures), "thresholds": list(crossed.thresholds)}
-    return own if crossed.figures is None else {**own, "figures": crossed.figures}
+    if crossed.figures is not None:
+        own["figures"] = crossed.figures
+    if crossed.is_retrained:
+        own["retrained"] = True
+    return own
 
 
 def export(net, path) -> None:
@@ -154,9 +158,13 @@ def _crossed_of(tensors: dict[str, np.ndarray], meta: dict) -> Crossed | None:
     known = meta.get("crossed")
     if known is None:
         return None
-    figures = known.get("figures")
     return Crossed(
-        tensors[model_file.FOLD], tensors.get(model_file.SCORE), known["temperatures"], known["thresholds"], figures
+        tensors[model_file.FOLD],
+        tensors.get(model_file.SCORE),
+        known["temperatures"],
+        known["thresholds"],
+        known.get("figures"),
+        known.get("retrained", False),
     )
 
 

@@ -91,7 +91,7 @@ def _test(page: Page, net, ds, about: str, found, threshold, important, progress
         return
     try:
         known, curves_of = important or _important(net, ds, found, progress)
-        page.sections["Columns that matter"] = _importance(net, known, curves_of)
+        page.sections["Columns that matter"] = [*_known_rows(net, found), *_importance(net, known, curves_of)]
         best = [name for name, holds in zip(known.names, known.holds, strict=True) if holds][:3]
         page.answer += [f"What matters most: {listed(best)}."] if best else []
     except DataError as error:
@@ -379,6 +379,13 @@ def _important(net, ds, found, progress):
     every = -(-sum(len(rows) for rows, _ in parts) // MOST_EXPLAINED)
     known = importance(net, ds, parts=[(rows[::every], members) for rows, members in parts], progress=progress)
     return known, curves(net, ds, known.names)
+
+
+def _known_rows(net, found) -> list[Block]:
+    """Return a sentence where columns are judged by networks that know the rows, although the metrics are not."""
+    if found is None or not net.crossed.is_retrained:
+        return []
+    return ["The networks know these rows: after the metrics were taken they were trained once more on all of them."]
 
 
 def _importance(net, known, curves_of) -> list[Block]:

@@ -160,7 +160,10 @@ def comparison_lines(found: dict) -> list[list[str]]:
 def _out_of_fold(net) -> str:
     """Return how many rows folds judge, or why a model of an earlier version keeps none of their scores."""
     if net.crossed is not None:
-        return f"{len(net.crossed.rows):,} of {len(net.crossed.fold):,} rows, {len(net.crossed.thresholds)} folds"
+        told = f"{len(net.crossed.rows):,} of {len(net.crossed.fold):,} rows, {len(net.crossed.thresholds)} folds"
+        if net.crossed.is_retrained:
+            told += "; then all networks were trained once more on all rows"
+        return told
     if "folds" not in net.config:
         return ""
     return "not kept by the nn that trained it, whose figures of small tables were too good; train again to have them"

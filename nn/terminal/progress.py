@@ -81,7 +81,9 @@ class Lines(Callback):
         self._judged = own + ("  best" if is_best else "      ")
 
     def refit(self, epochs: int, rows: int) -> None:
-        if not self._shares:  # a candidate's line is enough
+        if self._shares:
+            say(f"the networks that were chosen are trained once more on all {rows} rows")
+        else:
             self._judged, self._most = "", 1
             say(f"refit: training once more on {rows} rows, validation rows too, for {epochs} epochs")
 

@@ -77,6 +77,9 @@ def training_report(result: dict, verbose: bool = False) -> None:
     if "effort" in result:
         chosen = f"{len(result['chosen'])} of {result['tried']} candidates"
         show(f"{about} in {result['seconds']:.2f} s, effort {result['effort']}: {chosen}")
+        if "retrained" in result:
+            rows = result["retrained"]["rows"]
+            show(f"networks trained once more on all {rows:,} rows; the figures are those of before, in order of time")
     else:
         show(
             f"{about}, {_epochs(result)} in {result['seconds']:.2f} s ({result['us_per_batch']:.1f} us a batch)"

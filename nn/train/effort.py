@@ -9,8 +9,10 @@ selection chose them.
 from __future__ import annotations
 
 import functools
+import math
 from collections.abc import Callable, Collection
 from dataclasses import replace
+from typing import NamedTuple
 
 import numpy as np
 
@@ -124,6 +126,14 @@ def effort_for(effort: str | None, names: Collection[str]) -> str | None:
     return effort or (None if one else DEFAULTS["effort"])
 
 
+class Retrained(NamedTuple):
+    """The networks of a candidate that were trained once more on all rows, how long, and what it took."""
+
+    net: Network
+    epochs: int
+    seconds: float
+
+
 class Effort:
     """The choice for one data set, as `nn --train` makes it."""
 
@@ -153,6 +163,7 @@ class Effort:
         self._checkpoint.about = {"effort": effort}
         self._seed = settings.get("split_seed", of_network.get("seed", DEFAULTS["seed"]))
         self.tried: list[tuple[Candidate, Network, dict]] = []  # with the figures of the training
+        self._retrained: list[Retrained] = []  # of the candidates that are chosen
         self.net: Network | None = None  # that is trained now, or was last
         self.stopped: Stopped | None = None  # what ended the choice before all candidates were tried
 
@@ -231,29 +242,37 @@ class Effort:
     def run(self, train: Callable[..., dict]) -> tuple[Network, dict]:
         """Return the network and the figures of --json. train: trains a network with keywords. Stopped: without a
         checkpoint, after the first candidate the best of those that have ended is kept, and the training is over."""
-        losses, candidates = {}, self.candidates()
+        candidates, choice = self.candidates(), None
         check_decision(candidates[0][1], self._decision(candidates[0][1]), any_validation=True)
         total = sum(cost for *_, cost in candidates)
         self._callback.begin([cost / total for *_, cost in candidates])
         self._compile_ahead(candidates)
         try:
             with beside_checkpoint(self._checkpoint.path):  # whose records candidates may share
-                for candidate, net, _ in candidates:
-                    self.net, candidate = net, candidate.settled(losses)
-                    figures = self._trained(candidate, net, train)
-                    if candidate.is_trial:
-                        losses[candidate.augment] = min(figures["val_loss"])
-                    else:
-                        self.tried.append((candidate, net, figures))
+                self._try(candidates, train)
+                choice = self._choose()
+                if self._knows_first_rows_only:
+                    self._retrained = self._trained_on_all(choice, train)
         except Stopped as stopped:
             if not self.tried or self._checkpoint.path is not None:
                 raise
             self.stopped = stopped
         finally:
             self._callback.end()
-        net, result = self._combined(self._choose())
+        net, result = self._combined(choice or self._choose())
         tell(result, self._ds)
         return net, result
+
+    def _try(self, candidates: list[tuple[Candidate, Network, float]], train: Callable[..., dict]) -> None:
+        """Train the networks of all candidates."""
+        losses: dict[str, float] = {}
+        for candidate, net, _ in candidates:
+            self.net, candidate = net, candidate.settled(losses)
+            figures = self._trained(candidate, net, train)
+            if candidate.is_trial:
+                losses[candidate.augment] = min(figures["val_loss"])
+            else:
+                self.tried.append((candidate, net, figures))
 
     def _compile_ahead(self, candidates: list[tuple[Candidate, Network, float]]) -> None:
         """Let a GPU's compiler begin with what all candidates for a table need: it takes longer than their training."""
@@ -272,6 +291,40 @@ class Effort:
         name, loss = _loss_of(figures)
         self._callback.ended(net.spec, f"{name} {'undefined' if loss is None else format(loss, '.4g')}")
         return figures
+
+    @property
+    def _knows_first_rows_only(self) -> bool:
+        """Return whether the networks of folds know the rows before a time only, some of them few."""
+        return self._ds.times is not None and not self._by_share
+
+    def _trained_on_all(self, choice: Choice, train: Callable[..., dict]) -> list[Retrained]:
+        """Train the networks of the candidates that are chosen once more, on all rows, and return these networks."""
+        found = []
+        rows = len(self._rows())
+        chosen = [tried for tried, count in zip(self.tried, choice.counts, strict=True) if count]
+        self._callback.refit(max(self._epochs_on_all(*one) for one in chosen), rows)
+        for candidate, of_folds, figures in chosen:
+            epochs = self._epochs_on_all(candidate, of_folds, figures)
+            settings = {
+                name: value
+                for name, value in self._settings(candidate).items()
+                if name not in ("folds", "validation", *OF_VALIDATION)
+            }
+            settings |= {"networks": len(of_folds.members), "epochs": epochs, "checkpoint": self._checkpoint}
+            net = self._network(candidate)
+            with without_remarks():
+                own = train(net, self._ds, **settings)
+            found.append(Retrained(net, epochs, own["seconds"]))
+        return found
+
+    def _epochs_on_all(self, candidate: Candidate, net: Network, figures: dict) -> int:
+        """Return in how many epochs of all rows there are as many steps as the last fold's network was trained for."""
+        rows, last = len(self._rows()), len(net.members) - 1
+        size = self._settings(candidate)["batch_number"]
+        known = rows - int(np.count_nonzero(net.crossed.fold == last))
+        epochs = figures["members"][last]["best_epoch"] or figures["epochs_run"]
+        steps = epochs * math.ceil(known / size)
+        return max(1, round(steps / math.ceil(rows / size)))
 
     def timed(self, batches: int) -> Network:
         """Return a network of the candidate that was chosen first, trained anew and alone for some batches, which its
@@ -318,40 +371,49 @@ class Effort:
         chosen = [(*tried, count) for tried, count in zip(self.tried, counts, strict=True) if count]
         self._first, rows = chosen[0][:3], len(self._rows())
         first, net, figures = self._first
-        members = [
+        judged_members = [
             (member, float(count), told["best_epoch"])
             for _, of_folds, own, count in chosen
             for member, told in zip(of_folds.members, own["members"], strict=True)
         ]
-        weights, epochs = [weight for _, weight, _ in members], max(len(one.history["loss"]) for one, *_ in members)
-        history = mean_losses([(member.history, best, epochs) for member, _, best in members], weights)
+        weights = [weight for _, weight, _ in judged_members]
+        epochs = max(len(one.history["loss"]) for one, *_ in judged_members)
+        history = mean_losses([(member.history, best, epochs) for member, _, best in judged_members], weights)
+        networks = [one.net for one in self._retrained] or [own for _, own, _, _ in chosen]
+        members = [member for own in networks for member in own.members]
         told = [
             {"layers": own.spec, "loss": _loss_of(each)[1], "operations": one.operations(own, rows), "weight": count}
             for (one, own, each), count in zip(self.tried, counts, strict=True)
         ]
+        seconds = [figures["seconds"] for *_, figures in self.tried] + [one.seconds for one in self._retrained]
         crossed = None
         if not self._by_share:
             kept = net.crossed
-            crossed = replace(kept, scores=crossed_scores(self._scores_of_candidates(), choice, kept.of_row))
+            scores = crossed_scores(self._scores_of_candidates(), choice, kept.of_row)
+            crossed = replace(kept, scores=scores, is_retrained=bool(self._retrained))
         net.describe(config={**net.config, **self._config(first), "candidates": told}, history=history)
-        net.combine([member for member, *_ in members], weights)
+        net.combine(members, weights)
         judgement = self._validated_judgement(net) if crossed is None else self._crossed_judgement(net, crossed)
         of_one = ("folds", "mean", "std", "members", "best_epoch")
+        retrained = {}
+        if self._retrained:
+            retrained["retrained"] = {"rows": rows, "epochs": [one.epochs for one in self._retrained]}
         return net, {
             **{name: value for name, value in figures.items() if name not in of_one},
             **history,
             "epochs_run": epochs,
             "networks": len(members),
-            "parameters": sum(member.parameter_count for member, *_ in members),
+            "parameters": sum(member.parameter_count for member in members),
             "members": [
                 {"seed": member.seed, "weight": weight, "settings": {"layers": member.spec}, "best_epoch": None}
-                for member, weight, _ in members
+                for member, weight in zip(members, weights, strict=True)
             ],
             "effort": self._effort,
             "chosen": [self.flags(candidate, count) for candidate, _, _, count in chosen],
             "tried": len(self.tried),
             **judgement,
-            "seconds": sum(figures["seconds"] for _, _, figures in self.tried),
+            **retrained,
+            "seconds": sum(seconds),
         }
 
     def _crossed_judgement(self, net: Network, crossed: Crossed) -> dict:

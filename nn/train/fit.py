@@ -27,7 +27,7 @@ from ..utils import LayersMismatch, UsageError, listed, log
 from ..watch.callbacks import Callback
 from .call import train
 from .effort import Effort, effort_for, why_not
-from .folds import PREDICTED_APART, figures_out_of_fold, unseen_of, unseen_parts
+from .folds import figures_out_of_fold, remark_on_rows_apart, unseen_of, unseen_parts
 from .options import settings_by_kind
 
 OF_FIT = "load", "network", "engine", "train", "several", "checkpoint"  # whose settings fit takes
@@ -176,13 +176,15 @@ class Model:
         found = unseen_of(self.network, ds)
         if found is None:
             return test(self.network, ds, **settings)
-        log.warning(PREDICTED_APART, "the model", f"{len(found[0]):,}")
+        remark_on_rows_apart(self.network, len(found[0]))
         return figures_out_of_fold(self.network, ds, found, **settings)
 
     def importance(self, data, **settings) -> Importance:
         """Return how much a metric loses without each column; see nn.importance."""
         ds = data if isinstance(data, Dataset) else load_for(self.network, data)
-        parts = None if unseen_of(self.network, ds) is None else unseen_parts(self.network, ds)
+        parts = None
+        if unseen_of(self.network, ds) is not None and not self.network.crossed.is_retrained:
+            parts = unseen_parts(self.network, ds)
         return importance(self.network, ds, parts=parts, **settings)
 
     def explain(self, rows, background=None, **settings) -> Explanation:

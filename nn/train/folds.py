@@ -14,10 +14,11 @@ from ..nn.crossed import Crossed
 from ..nn.prediction import in_units
 from ..nn.trained_rows import is_training_data
 from ..test import figures_of, remarks
-from ..utils import DataError, told_once
+from ..utils import DataError, log, told_once
 from .decision import judged
 
 PREDICTED_APART = "%s was trained on these %s rows: each is predicted by those of its networks that do not know it"
+JUDGED_BEFORE = "%s was trained on these %s rows: its figures are those of before it was trained once more on all"
 NO_FIGURES = ("rows", "threshold", "weighted", "target")  # keys of test that are facts
 
 
@@ -105,6 +106,12 @@ def unseen_parts(net: Network, ds: Dataset) -> list[tuple[np.ndarray, list]]:
     return [(np.flatnonzero(crossed.fold == number), each[number::folds]) for number in range(folds)]
 
 
+def remark_on_rows_apart(net: Network, count: int, model: str = "the model") -> None:
+    """Say in a line by whom rows of the training are predicted; count: of these rows."""
+    told = JUDGED_BEFORE if net.crossed.is_retrained else PREDICTED_APART
+    log.warning(told, model, f"{count:,}")
+
+
 def by_fold(net: Network, threshold: float | None = None) -> dict:
     """Return `cuts` and `ranking` of figures_of for the rows that folds judge: the thresholds that the other folds
     choose, unless one is given, and the scores before any temperature, by which rows of all folds can be ordered."""
@@ -115,7 +122,9 @@ def by_fold(net: Network, threshold: float | None = None) -> dict:
 def judging_parts(net: Network, ds: Dataset, found=None) -> list[tuple[np.ndarray, list | None]]:
     """Return (rows, members with their weights) by whom rows of ds are judged: all by all members (None), or where
     folds know them apart what unseen_parts returns. found: what out_of_fold returns then."""
-    return [(np.arange(ds.rows), None)] if found is None else unseen_parts(net, ds)
+    if found is None or net.crossed.is_retrained:
+        return [(np.arange(ds.rows), None)]
+    return unseen_parts(net, ds)
 
 
 def figures_out_of_fold(

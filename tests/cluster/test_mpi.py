@@ -220,12 +220,16 @@ def test_a_killed_rank_ends_all_and_the_checkpoint_stays(mpi, folder):
     assert launcher.returncode == 75 and position("c.ck")["step"] > done
 
 
-@pytest.mark.parametrize("data", ["two.csv", "images.npz"])
+@pytest.mark.parametrize("data", ["two.csv", "images.npz", "times.csv"])
 def test_ranks_choose_what_one_process_chooses(mpich, folder, data):
-    """Also where two short trainings, whose batches they share, tell whether images are mirrored."""
+    """Also where two short trainings, whose batches they share, tell whether images are mirrored, and where networks
+    are trained once more on all rows."""
     images = np.random.default_rng(0).integers(0, 256, (60, 1, 4, 4), np.uint8)
     np.savez(folder / "images.npz", x=images, y=(images[:, 0, 0].mean(1) > 128).astype(int))
-    command = ["--train", "--dataset", data, "--model", "m.bin", "--effort", "quick", "-q"]
+    lines = [f"{row % 7},{row * row % 11},{row},{row * row % 11 + row / 30}" for row in range(60)]
+    (folder / "times.csv").write_text("\n".join(["a,b,t,y", *lines]) + "\n")
+    of_times = ["--time", "t", "--epochs", 3] if data == "times.csv" else []
+    command = ["--train", "--dataset", data, "--model", "m.bin", "--effort", "quick", "-q", *of_times]
     succeed(*command)
     of_one = (folder / "m.bin").read_bytes()
     done = mpich.train(2, *command, "--distribute", "mirrored", "--trace", "t.json")
