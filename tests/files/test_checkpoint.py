@@ -18,7 +18,7 @@ import nn
 from nn.ds import Dataset
 from nn.utils import Stopped, StopRequest
 
-KILLS = 8 * EFFORT  # of each of four trainings
+KILLS = 3 * EFFORT  # of each of four trainings
 DENSE = ["--layers", "2,48,dropout0.2,16,1"]
 
 
@@ -67,7 +67,7 @@ def test_a_signal_in_the_middle_of_an_epoch_saves_the_state_where_it_is(folder, 
     np.savez("data.npz", x=ds.x, y=ds.y)
     moments = random.Random(f"{kind} {backend}")
     given = ["--train", "--dataset", "data.npz", *(DENSE if kind == "dense" else CONV), "--backend", backend]
-    given += ["--epochs", 4, "--batch_number", 1]
+    given += ["--epochs", 2, "--batch_number", 1]
     succeed(*given, "--model", "peace.bin")
     given += ["--model", "m.bin", "--checkpoint", "c.ck", "--resume", "auto"]
     codes, inside = {signal.SIGTERM: 75, signal.SIGUSR1: 75, signal.SIGINT: 130}, 0

@@ -121,7 +121,7 @@ def test_every_formula_of_the_tables_compiles_and_a_name_that_no_formula_knows_d
 @pytest.mark.parametrize(
     ("dtype", "arch", "how"),
     [
-        ("float32", "sm_90", ["-ptx"]),
+        pytest.param("float32", "sm_90", ["-ptx"], marks=pytest.mark.long),
         pytest.param("float32", "sm_90", ["-cubin", "-Xptxas", "-O1"], marks=pytest.mark.long),
         pytest.param("float64", "sm_80", ["-cubin", "-Xptxas", "-O1"], marks=pytest.mark.long),
     ],

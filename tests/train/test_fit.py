@@ -100,22 +100,26 @@ def test_mistakes_are_one_line(data, settings, error, told):
         nn.fit(data, **settings)
 
 
+MANY = 300  # columns, beside which rows are few
 RARE = {  # what is rare or small about a table: its features and targets
     "rows": lambda rng: (rng.normal(size=(30, 4)), lambda x: x[:, 0] > 0),
     "eight rows": lambda rng: (rng.normal(size=(8, 2)), lambda x: np.arange(8) % 2),
     "a class": lambda rng: (rng.normal(size=(60, 3)), lambda x: np.array(["a", "b"] * 29 + ["a", "c"])),
     "the other class": lambda rng: (rng.normal(size=(60, 3)), lambda x: np.arange(60) == 7),
     "columns": lambda rng: (rng.normal(size=(60, 1)), lambda x: x[:, 0] > 0),
-    "rows of many columns": lambda rng: (rng.normal(size=(40, 5000)), lambda x: x[:, 0] > 0),
+    "rows of many columns": lambda rng: (rng.normal(size=(40, MANY)), lambda x: x[:, 0] > 0),
+    "rows of thousands of columns": lambda rng: (rng.normal(size=(40, 5000)), lambda x: x[:, 0] > 0),
     "large values": lambda rng: (rng.normal(size=(80, 3)), lambda x: np.exp(5 * rng.standard_cauchy(80)).clip(0, 1e30)),
     "differences": lambda rng: (rng.normal(size=(60, 3)), lambda x: np.full(60, 1.5)),
 }
 
 
-@pytest.mark.parametrize("what", RARE)
+@pytest.mark.parametrize(
+    "what", [pytest.param(what, marks=pytest.mark.long) if "thousands" in what else what for what in RARE]
+)
 def test_the_default_ends_in_a_model_where_something_is_rare(what):
     x, targets = RARE[what](np.random.default_rng(0))
-    effort = "quick" if x.shape[1] > 1000 else "standard"  # in a quarter of the time
+    effort = "quick" if x.shape[1] >= MANY else "standard"  # in a quarter of the time
     model = nn.fit(x, targets(x), effort=effort)
     told = model.metrics["out_of_fold"]
     assert model.metrics["effort"] == effort and np.isfinite(model.network.predict(x)).all()
