@@ -82,6 +82,12 @@ case $script in
     *) nn --train --model m.bin "$@" ;;
 esac""",
 }
+# as `nn`, but for a choice of networks that tries the cheapest ones alone
+TRY_FEW = """exec "$PYTHON" -c 'import sys
+from nn.nn_aux import EFFORTS
+EFFORTS["standard"] = EFFORTS["quick"] = 1e6
+from nn.cli import main
+sys.exit(main())' "$@" """
 READ_FLAGS = """exec "$PYTHON" -c 'import sys
 from nn.terminal.parser import parse
 assert parse(sys.argv[1:])' "$@" """
@@ -120,7 +126,11 @@ def run_shell(block: Block, folder: Path) -> str:
     """Run a block as a reader would type it. Returns what it printed."""
     programs = folder / "programs"
     programs.mkdir()
-    stubs = {**STUBS, "nn": READ_FLAGS} if block.flags_only else STUBS
+    stubs = STUBS
+    if block.flags_only:
+        stubs = {**STUBS, "nn": READ_FLAGS}
+    elif block is not START:
+        stubs = {**STUBS, "nn": TRY_FEW}
     for program, body in stubs.items():
         (programs / program).write_text(f"#!/bin/bash\n{body}\n")
         (programs / program).chmod(0o755)

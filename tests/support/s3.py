@@ -71,7 +71,7 @@ def bucket(objects):
     server.objects, server.asked, server.is_denied, server.is_down = dict(objects), [], False, False
     server.drops = False
     server.address = f"127.0.0.1:{server.server_port}"
-    thread = threading.Thread(target=server.serve_forever, daemon=True)
+    thread = threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True)  # seconds until it sees its end
     thread.start()
     try:
         yield server

@@ -72,6 +72,7 @@ COMMANDS = [  # and their exit codes
     (2, ["--train", "--layers", EVIL, *ON_TABLE]),
     (73, ["--train", *ON_TABLE[:2], "--model", f"none{EVIL}/m.bin"]),
 ]  # fmt: skip
+OF_A_SWEEP = ("plan", "results")  # it starts processes, and shows the same of every task
 
 
 @pytest.mark.parametrize("task, start", [("binary", run), ("multiclass", on_terminal), ("regression", on_terminal)])
@@ -83,6 +84,8 @@ def test_no_control_character_of_a_name_is_shown(folder, monkeypatch, task, star
     write_plan(f"plan{EVIL}.json")
     wrong = []
     for code, command in COMMANDS:
+        if task == "regression" and str(command[1]).startswith(OF_A_SWEEP):
+            continue
         result = start(*command)
         text = RICH.sub("", result.out + result.err) if start is on_terminal else result.out + result.err
         found = CONTROL.search(text) or BROKEN.search("".join(text.split()))

@@ -63,12 +63,25 @@ def test_closed_output_streams_do_not_matter_to_a_training_that_writes_its_model
     assert (two.parent / "m.bin").exists()
 
 
-@pytest.mark.parametrize("arguments", [
+RESULTS = (
     "predict m.bin two.csv", "predict m.bin two.csv --json", "predict m.bin two.csv -o -", "test m.bin",
     "test m.bin --json -q", "info m.bin", "info m.bin --json", "explain m.bin two.csv", "--help", "--version",
     "train two.csv -m n.bin --epochs 1 --networks 1 --json", "train two.csv --folds 2 --epochs 1",
+)  # fmt: skip
+LOSSES = (">&-", "1</dev/null", ">/dev/full")
+
+
+
+
+def marks_of(result: int, loss: int) -> list:
+    """Return the marks of a result beside a way to lose it: each stands beside one of them, the others are long."""
+    return [] if result % len(LOSSES) == loss else [pytest.mark.long]
+
+
+@pytest.mark.parametrize("arguments, redirection", [
+    pytest.param(arguments, redirection, marks=marks_of(result, loss))
+    for result, arguments in enumerate(RESULTS) for loss, redirection in enumerate(LOSSES)
 ])  # fmt: skip
-@pytest.mark.parametrize("redirection", [">&-", "1</dev/null", ">/dev/full"])
 def test_results_are_not_lost_without_a_word(trained, arguments, redirection):
     if not trained.with_name("m.bin").exists():
         trained.rename(trained.with_name("m.bin"))

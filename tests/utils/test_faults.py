@@ -26,8 +26,7 @@ def folder(tmp_path, monkeypatch):
     return tmp_path / "files"
 
 
-@pytest.mark.parametrize("backend", ["seq", "omp"])
-@pytest.mark.parametrize("command", [
+IN_CORE = [
     TRAIN,
     TRAIN + " --validation 0.2 --refit",
     TRAIN + " --optimizer sgd --momentum 0.9 --checkpoint c.ck",
@@ -35,6 +34,13 @@ def folder(tmp_path, monkeypatch):
     TRAIN.replace("2,8,1", "1x1x2,conv4k1,avgpool1,flatten,8,dropout0.5,1"),
     "--test --dataset two.csv --model m.bin",
     "--predict --dataset two.csv --model m.bin",
+]
+OF_SEQ_TOO = (IN_CORE[0], IN_CORE[4], IN_CORE[6])  # the others train and predict as these do
+
+
+@pytest.mark.parametrize("command, backend", [
+    *((command, "omp") for command in IN_CORE), *((command, "seq") for command in OF_SEQ_TOO),
+    *(pytest.param(command, "seq", marks=pytest.mark.long) for command in IN_CORE if command not in OF_SEQ_TOO),
 ])  # fmt: skip
 def test_memory_that_ends_anywhere_in_the_core_is_one_line(folder, backend, command):
     write_two_classes(folder / "two.csv")
