@@ -34,6 +34,7 @@ def unseen_rows(flags, net, model: str, labelled: bool = True):
     """Return (rows to judge a model by, what train.folds.out_of_fold found of them or None, the word for them, how many
     of them the model was trained on): those of --dataset, else those that its training did not see."""
     from ..data.loading import held_out, load_for, training_dataset
+    from ..data.row_hashes import knows_earlier_rows
     from ..nn.trained_rows import Trained, trained_on
     from ..train.folds import check_crossed, out_of_fold, remark_on_rows_apart, unseen_of
 
@@ -52,6 +53,8 @@ def unseen_rows(flags, net, model: str, labelled: bool = True):
         found = out_of_fold(net, ds)
         return ds, found, OUT_OF_FOLD, Trained.none_of(len(found[0]))
     ds = held_out(net, model, whole=flags.reference, force=flags.force, memory=flags.memory)
+    if net.holdout and knows_earlier_rows(net.row_hashes):
+        return ds, None, "held-out rows", trained_on(net, ds)
     if net.holdout:
         return ds, None, "held-out rows", Trained.none_of(ds.rows)
     count = None if net.config.get("reference") else ds.rows

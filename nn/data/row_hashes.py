@@ -28,29 +28,64 @@ _GAP = np.uint64(0x9E3779B97F4A7C15)  # a word that is missing
 _MIX = np.uint64(0xBF58476D1CE4E5B9), np.uint64(0x94D049BB133111EB)  # of SplitMix64
 
 
-def fact_of(ds: Dataset, rows: np.ndarray, encoders: Encoders) -> dict | None:
+def fact_of(ds: Dataset, rows: np.ndarray, encoders: Encoders, before: dict | None = None) -> dict | None:
     """Return what a model keeps of the rows that it was trained on, ascending indices; None for no rows. encoders: of
-    its columns, none for plain numbers."""
-    wide = _wide_columns(ds.x, rows)
-    salt, smallest = _salt(ds.sha256), np.zeros(0, np.uint64)
-    for hashes in _blocks(ds.x, encoders, salt, wide, rows):
-        if len(smallest) == KEPT:
-            hashes = hashes[hashes < smallest[-1]]
-        smallest = np.unique(np.concatenate([smallest, hashes]))[:KEPT]
+    its columns, none for plain numbers.
+
+    before: the fact of a model that goes on with these rows. It then keeps the smallest hashes of both, all salted as
+    those before, and `salt` is the digest of the data that were first.
+    """
+    if before is None:
+        wide, salt = _wide_columns(ds.x, rows), ds.sha256
+    else:
+        wide, salt = before["wide"], salt_of(before)
+    smallest = np.zeros(0, np.uint64)
+    for hashes in _blocks(ds.x, encoders, _salt(salt), wide, rows):
+        smallest = _smallest(smallest, hashes)
     if not len(smallest):
-        return None
-    text = base64.b64encode(smallest.astype("<u8").tobytes()).decode()
-    return {"data": ds.sha256, "rows": len(rows), "wide": wide, "hashes": text}
+        return before
+    own = {"data": ds.sha256, "rows": len(rows), "wide": wide}
+    if before is None:
+        return {**own, "hashes": _text_of(smallest)}
+    is_same = before["data"] == ds.sha256 and np.array_equal(smallest, kept_hashes(before))
+    if is_same:
+        return before
+    both = _smallest(kept_hashes(before), smallest)
+    return {**own, "rows": before["rows"] + len(rows), "hashes": _text_of(both), "salt": salt or ""}
+
+
+def salt_of(fact: dict) -> str | None:
+    """Return the digest that salts the hashes of a fact."""
+    return fact.get("salt", fact["data"])
+
+
+def knows_earlier_rows(fact: dict | None) -> bool:
+    """Return whether a model was trained on other rows before those of its data."""
+    return fact is not None and "salt" in fact
+
+
+def _smallest(kept: np.ndarray, hashes: np.ndarray) -> np.ndarray:
+    """Return the smallest of hashes that are kept, ascending, and of others."""
+    if len(kept) == KEPT:
+        hashes = hashes[hashes < kept[-1]]
+    return np.unique(np.concatenate([kept, hashes]))[:KEPT]
+
+
+def _text_of(hashes: np.ndarray) -> str:
+    return base64.b64encode(hashes.astype("<u8").tobytes()).decode()
 
 
 def is_fact(value) -> bool:
     """Return whether a value of a model file is what fact_of returns."""
-    if not isinstance(value, dict) or value.keys() != {"data", "rows", "wide", "hashes"}:
+    if not isinstance(value, dict) or value.keys() - {"salt"} != {"data", "rows", "wide", "hashes"}:
         return False
-    digest = value["data"]
-    has_digest = digest is None or (isinstance(digest, str) and digest.isascii())
+    has_digests = (value["data"] is None or _is_digest(value["data"])) and _is_digest(value.get("salt", ""))
     has_rows = type(value["rows"]) is int and 0 < value["rows"] < 2**63
-    return has_digest and has_rows and are_places(value["wide"]) and _are_hashes(value["hashes"], value["rows"])
+    return has_digests and has_rows and are_places(value["wide"]) and _are_hashes(value["hashes"], value["rows"])
+
+
+def _is_digest(value) -> bool:
+    return isinstance(value, str) and value.isascii()
 
 
 def _are_hashes(text, rows: int) -> bool:
@@ -74,7 +109,7 @@ def kept_hashes(fact: dict) -> np.ndarray:
 
 def hashes_of(x, encoders: Encoders, fact: dict) -> np.ndarray:
     """Return the hash of each row, uint64 (rows,), as a model with this fact hashes its own."""
-    return np.concatenate([np.zeros(0, np.uint64), *_blocks(x, encoders, _salt(fact["data"]), fact["wide"])])
+    return np.concatenate([np.zeros(0, np.uint64), *_blocks(x, encoders, _salt(salt_of(fact)), fact["wide"])])
 
 
 # ---------------------------------------------------------------- hashes

@@ -9,7 +9,7 @@ import numpy as np
 
 from ..data.dataset import Dataset, as_read_by
 from ..data.loading import split_of_model
-from ..data.row_hashes import KEPT, hashes_of, kept_hashes
+from ..data.row_hashes import KEPT, hashes_of, kept_hashes, knows_earlier_rows
 
 LEAST_SAMPLE = 5  # rows that could be among the kept hashes, from which a share is told of all
 TOLD = 0.1  # share of the rows from which an estimate is told
@@ -47,9 +47,14 @@ def trained_on(net, ds: Dataset) -> Trained:
     if not is_network or net.config.get("reference"):  # the original program tests on the rows that it trains on
         return Trained(len(ds.x), None, False)
     known = known_rows(net, ds)
-    if known is not None:
-        return Trained(ds.rows, int(known.sum()))
-    return Trained(ds.rows, _estimate(net, as_read_by(net, ds).x), False)
+    if known is None:
+        return Trained(ds.rows, _estimate(net, as_read_by(net, ds).x), False)
+    count = int(known.sum())
+    if knows_earlier_rows(net.row_hashes) and count < ds.rows:
+        earlier = _estimate(net, as_read_by(net, ds).x[np.flatnonzero(~known)])
+        if earlier:
+            return Trained(ds.rows, count + earlier, False)
+    return Trained(ds.rows, count)
 
 
 def known_rows(net, ds: Dataset) -> np.ndarray | None:

@@ -20,7 +20,7 @@ from ..nn.trained_rows import encoders_of
 from ..nn_aux import OF_FOLD
 from ..settings.flags import BY_NAME, checked_settings, takes
 from ..test.shapley import background_rows
-from ..utils import SideFileError, StopRequest, UsageError
+from ..utils import SideFileError, Stopped, StopRequest, UsageError
 from ..watch.callbacks import Callback, Callbacks
 from .decision import check_decision, decide_by_members
 from .ensemble import Ensemble, check_several
@@ -92,9 +92,14 @@ def train(
         raise UsageError(f"--validation {OF_FOLD}: judges each network of --folds F by its fold; give --folds too")
     beside = {"callback": callbacks, "stop": stop or StopRequest(), "checkpoint": saving, "validation": validation_rows}
     are_several = check_several(several)
+    before = None if are_several else net.row_hashes  # several begin anew
     with beside_checkpoint(saving.path):
         if not are_several:
-            result = train_one(net, ds, options, rows, **beside)
+            try:
+                result = train_one(net, ds, options, rows, **beside)
+            except Stopped:  # what it has learned may be written
+                remember(net, ds, options, rows, before=before)
+                raise
         elif rows is not None:
             raise UsageError("rows: are those of one network; leave out networks, folds and vary")
         else:
@@ -104,7 +109,7 @@ def train(
                 with records.within(make_room(net, ds, ensemble.training_bytes())):
                     result = ensemble.train(apart, **beside)
     result |= _facts_of_rows(ds, rows)
-    remember(net, ds, options, rows)
+    remember(net, ds, options, rows, before=before)
     tell(result, ds)
     return _written(result, callbacks, saving)
 
@@ -126,10 +131,12 @@ def _facts_of_rows(ds: Dataset, rows: np.ndarray | None) -> dict:
 
 
 def remember(
-    net: Network, ds: Dataset, options: Options, rows: np.ndarray | None = None, like: Network | None = None
-) -> None:
+    net: Network, ds: Dataset, options: Options, rows: np.ndarray | None = None, like: Network | None = None,
+    before: dict | None = None,
+) -> None:  # fmt: skip
     """Let a network know later which rows it was trained on, all that were not held out or `rows`, and keep some of
-    them for explanations. like: a network that was trained on the same rows, perhaps this one itself."""
+    them for explanations. like: a network that was trained on the same rows, perhaps this one itself. before: what it
+    knew of the rows of earlier trainings, from whose parameters this one went on."""
     if net.reference:
         return
     if like not in (None, net):
@@ -142,7 +149,7 @@ def remember(
     if rows is not None:
         rows = ds.without_duplicates(np.sort(rows))
     trained = split_rows(ds, options.holdout, 0.0, split_seed(options, net.seed)).training if rows is None else rows
-    net.describe(row_hashes=fact_of(ds, np.sort(trained), encoders_of(net)))
+    net.describe(row_hashes=fact_of(ds, np.sort(trained), encoders_of(net), before))
     if rows is not None:
         net.describe(dataset=origin_of(ds, is_part=len(rows) < ds.rows))
     if not ds.are_images:

@@ -202,6 +202,7 @@ HOSTILE = [  # a fact of a table's model, and what cannot stand there
     (("row_hashes", "hashes"), "/////////wAAAAAAAAAA"),  # not ascending
     *((("row_hashes", "rows"), value) for value in (0, -1, "7", True, 2**63, 3)),
     *((("row_hashes", name), value) for name, value in (("wide", [-1]), ("wide", 3), ("data", 5), ("data", "\ud800"))),
+    *((("row_hashes", "salt"), value) for value in (None, 5, ["a"], "\ud800")),
     *((("row_hashes",), value) for value in (5, [], {}, {"hashes": "AAAAAAAAAAA="})),
     *((("dataset", "part"), value) for value in (False, 1, "yes")),
     *((("medians",), value) for value in (5, ["0.5"], [HUGE[0]], [], [0.5, True, None], [0.5] * 99)),

@@ -18,6 +18,7 @@ from support.command_line import ONE, run, succeed
 import nn
 from nn.data import row_hashes
 from nn.nn.trained_rows import trained_on
+from nn.utils import Stopped, StopRequest
 
 ROWS = 1500
 WORDS = np.array(["red", "green", "blue", "so, so"])
@@ -297,6 +298,60 @@ def test_parts_of_the_training_data_are_known_row_by_row(folder):
     mixed = np.concatenate([held[:50], np.setdiff1d(np.arange(ROWS), held)[:7]])
     assert nn.test(net, ds.of_rows(mixed))["trained_rows"] == 7
     assert nn.test(net, ds.of_rows(mixed).of_rows(slice(48, 57)))["trained_rows"] == 7
+
+
+@pytest.mark.parametrize("maker", MAKERS.values(), ids=MAKERS)
+def test_a_network_that_goes_on_with_other_rows_knows_those_of_both_trainings(folder, maker):
+    first, second = maker(900), maker(900, seed=1)
+    write(first, "first.csv")
+    write(second, "second.csv")
+    ds = nn.load("first.csv")
+    net = nn.Network.for_data(ds, "auto,4,1")
+    nn.train(net, ds, epochs=1, holdout=0.0)
+    assert nn.test(net, "first.csv")["trained_rows"] == 900
+    once = net.row_hashes
+    nn.train(net, ds, epochs=1, holdout=0.0)
+    assert net.row_hashes == once, "the same rows again"
+    nn.train(net, nn.load_for(net, "second.csv"), epochs=1, holdout=0.2)
+    net.export("m.bin")
+    for known in (net, nn.Network.load("m.bin")):
+        trained = len(nn.ds.split_rows(nn.load_for(net, "second.csv"), 0.2, 0.0, 0).training)
+        assert nn.test(known, "second.csv")["trained_rows"] == trained < 900, "those held out are known"
+        assert abs(nn.test(known, "first.csv")["trained_rows"] - 900) < 1
+        assert abs(nn.test(known, some(first, range(300)))["trained_rows"] - 300) < 1
+        assert nn.test(known, maker(900, seed=2))["trained_rows"] == 0
+    assert len(row_hashes.kept_hashes(net.row_hashes)) == row_hashes.KEPT
+
+
+def test_held_out_rows_that_an_earlier_training_had_are_told(folder):
+    write(numbers(900), "t.csv")
+    ds = nn.load("t.csv")
+    net = nn.Network.for_data(ds, "auto,4,1")
+    nn.train(net, ds, epochs=1, holdout=0.0)
+    nn.train(net, ds, epochs=1, holdout=0.2)
+    net.export("m.bin")
+    assert abs(nn.test(net, ds)["trained_rows"] - 900) < 1
+    told = succeed("test", "m.bin", "--json")
+    rows = told.json["rows"]
+    assert told.json["trained_rows"] == rows < 900
+    assert f"m.bin was trained on about {rows} of these {rows} rows" in told.err
+
+
+@pytest.mark.parametrize("settings", [{}, {"rows": np.arange(100)}])
+def test_a_network_whose_training_is_stopped_knows_its_rows(folder, settings):
+    write(numbers(600), "t.csv")
+    ds, stop = nn.load("t.csv"), StopRequest()
+
+    class Stopping(nn.Callback):
+        def epoch(self, *_told, **_also):
+            stop.request(2)
+
+    net = nn.Network.for_data(ds, "auto,4,1")
+    with pytest.raises(Stopped):
+        nn.train(net, ds, epochs=50, holdout=0.5, callback=Stopping(), stop=stop, **settings)
+    net.export("m.part")
+    count = len(settings.get("rows", nn.ds.split_rows(ds, 0.5, 0.0, 0).training))
+    assert abs(nn.test(nn.Network.load("m.part"), some(numbers(600), range(600)))["trained_rows"] - count) < 1
 
 
 @pytest.mark.parametrize("change", ["rows", "targets", "inputs"])
