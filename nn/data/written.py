@@ -13,7 +13,7 @@ from itertools import product
 
 import numpy as np
 
-from .column import TRUTHS, decimal_text
+from .column import TRUTHS, decimal_text, number_in
 
 _LONGEST = 100  # characters of a number, and of a form of dates
 DIGIT = re.compile(r"\d")
@@ -72,6 +72,14 @@ class Order(Written):
     def value_of(self, word: str) -> float | None:
         return self._ranks.get(decimal_text(word))
 
+    def ranks_of_forms(self) -> dict[str, int]:
+        """Return the rank of each word, in all forms that files may write it."""
+        found = {}
+        for word, rank in self._ranks.items():
+            are_decimals = number_in(word) is not None
+            found |= dict.fromkeys([word, *forms_of(word, are_decimals, truths=False)], rank)
+        return found | {word: self._ranks[decimal_text(word)] for word in self.order}
+
 
 _LONGEST_CODE = 12  # digits of a code with zeros before it
 
@@ -97,7 +105,7 @@ def forms_of(word: str, decimals: bool, truths: bool) -> list[str]:
     padded = [whole.zfill(length) for length in range(len(whole), max(_LONGEST_CODE, len(whole)) + 1)]
     if point:
         return [f"{sign}{start}.{fraction}{zeros}" for start in padded for zeros in ("", "0", "00")]
-    return [f"{sign}{start}{end}" for start in padded for end in ("", ".0")]
+    return [f"{sign}{start}{end}" for start in padded for end in ("", ".0", ".00")]
 
 
 # ---------------------------------------------------------------- numbers

@@ -1,8 +1,11 @@
 """nn --export: what .onnx and .c have in common, beside nn; an ONNX file by onnxruntime, a C file by any compiler."""
 
+import csv
+import datetime
+
 import numpy as np
 import pytest
-from support.c_models import SINGLE, Library, check_program, trained
+from support.c_models import SINGLE, Library, check_program, predicted, trained
 from support.command_line import run, succeed
 from support.distances import relative_distance
 from support.mixed_table import read_raw
@@ -100,6 +103,60 @@ def test_yes_and_no_in_every_way_that_a_model_reads(folder):
     (folder / "new.csv").write_text("\n".join(["t,x,y", *(f"{word},3,1" for word in words)]))
     trained(folder, folder / "old.csv")
     check_both(folder, folder / "new.csv")
+
+
+def write_rows(path, seconds, price, *others) -> None:
+    """A CSV file with a column of dates as people write them, one of prices, two of words and a target."""
+    moments = [None if np.isnan(one) else datetime.datetime(1970, 1, 1) + datetime.timedelta(0, one) for one in seconds]
+    dates = ["" if moment is None else moment.strftime("%d.%m.%Y %H:%M") for moment in moments]
+    prices = ["" if np.isnan(one) else f"${one:,.2f}" for one in price]
+    with open(path, "w", newline="") as file:
+        csv.writer(file).writerows([["when", "price", "size", "grade", "goal"], *zip(dates, prices, *others)])
+
+
+def codes_of(library: Library, column: int, words) -> list[int]:
+    return [library.code(column, str(word)) for word in words]
+
+
+@pytest.mark.parametrize("gaps", [0.0, 0.1])
+@pytest.mark.parametrize("target, flags", [
+    ("two", ["--networks", "2"]), ("number", ["--number_embedding", "waves3", "--dtype", "float64"]),
+    ("number", ["--number_embedding", "pieces4"]),
+], ids=str)  # fmt: skip
+def test_ordered_words_and_what_people_write_in_their_own_way(target, flags, gaps, folder):
+    """A program gives ordered words as they are, of written dates the seconds since 1970, of written numbers these."""
+    rng = np.random.default_rng(5)
+    seconds = rng.integers(0, 2 * 10**9 // 60, 200) * 60.0
+    price = rng.integers(10**8, 2 * 10**9, 200) / 100
+    size = np.array(["S", "M", "L", "2.50"], object)[rng.integers(4, size=200)]
+    grade = np.array(["1", "2", "10"], object)[rng.integers(3, size=200)]
+    goal = seconds / 1e9 + np.arange(200) % 3 + (size == "M") + price / 1e7
+    if target == "two":
+        goal = np.where(goal > np.median(goal), "high", "low")
+    for values, gap in [(seconds, np.nan), (price, np.nan), (size, ""), (grade, "")]:
+        values[50:][rng.random(150) < gaps] = gap
+    write_rows(folder / "old.csv", seconds, price, size, grade, goal)
+    size[:4], grade[:6] = ["XXL", "NA", "2.5", "2.500"], ["1.0", "02", "10.00", "3", "?", "one"]
+    seconds[7], price[8] = np.nan, np.nan  # gaps also where training had none
+    write_rows(folder / "new.csv", seconds, price, size, grade, goal)
+    trained(folder, folder / "old.csv", "--ordered", "size=S<M<L<2.50,grade=1<2<10", "--backend", "seq", *flags)
+    net = nn.Model.load(folder / "m.bin").network
+    assert [one.kind for one in net.encoding.encoders] == ["written date", "written number", "ordered", "ordered"]
+    found = predicted(folder, folder / "new.csv", "--backend", "seq")
+    wanted = np.array(found["score low" if target == "two" else "predicted goal"], np.float64)
+
+    succeed("--export", "--model", folder / "m.bin", "-o", folder / "m.onnx", "-q")
+    columns = {"when": seconds, "price": price, "size": size, "grade": grade}
+    out = outputs(folder / "m.onnx", {name: np.array(values)[:, None] for name, values in columns.items()})
+    of_onnx = out["probabilities"][:, 1] if target == "two" else out["values"][:, 0]
+    assert relative_distance(of_onnx, wanted) < TOLERANCE[net.dtype]
+
+    library = Library.of(net, folder)
+    rows = np.column_stack([seconds, price, codes_of(library, 2, size), codes_of(library, 3, grade)])
+    of_c = library.predict(rows, double=True)[:, 0]
+    assert relative_distance(of_c, wanted) < (1e-14 if net.dtype == "float64" else SINGLE)
+    rows[[0, 1], 2] = np.nan  # a gap is NaN too, as a word of no rank is
+    assert library.predict(rows, double=True)[:, 0].tolist() == of_c.tolist()
 
 
 # ---------------------------------------------------------------- numbers and images, through Python

@@ -350,10 +350,6 @@ def test_onnx_and_c_predict_what_predict_does_labels_too(trained, tmp_path):
         pytest.skip("rows of plain numbers are tests/files/test_exports.py's")
     folder = tmp_path
     (folder / "m.bin").write_bytes(Path("m.bin").read_bytes())
-    if trained.case["columns"] == "ordered":  # ranks of words are not exported
-        refused = run("export", folder / "m.bin", "-o", folder / "m.onnx")
-        assert refused.code == 2 and "ordered words" in refused.err and len(refused.err.splitlines()) == 1
-        return
     onnx_models.check_table(folder, "new.csv")
     succeed("export", folder / "m.bin", "-o", folder / "m.c", "-q")
     tolerance = 1e-12 if trained.case["dtype"] == "float64" else c_models.SINGLE

@@ -15,7 +15,17 @@ from ...nn_aux import ACTIVATIONS
 from ...utils import UsageError, atomic_file, counted
 from . import c_inputs
 from .c_text import Constants, braces, comment, numbers
-from .columns import are_rounded, class_names, distinct, output_names, pixel_divisor, prediction_names, shares, units
+from .columns import (
+    are_rounded,
+    class_names,
+    distinct,
+    input_kind,
+    output_names,
+    pixel_divisor,
+    prediction_names,
+    shares,
+    units,
+)
 
 MOST_PARAMETERS = 10**8  # a compiler takes some hundred bytes of memory for each
 _CTYPES = {"float32": "float", "float64": "double"}
@@ -60,7 +70,7 @@ class _File:
         self.shape = input_shape(net.layers)
         self.inputs = net.inputs
         encoders = self.encodings[0].encoders if self.encodings else []
-        self.reads = [encoder.reads for encoder in encoders] or ["number"] * self.inputs
+        self.reads = [input_kind(encoder) for encoder in encoders] or ["number"] * self.inputs
         self.names = distinct(net.columns if net.encoding is None else net.encoding.names)
         if self.names is None or len(self.names) != self.inputs:
             self.names = None
@@ -95,6 +105,7 @@ class _File:
             "MEDIANS": net.medians is not None,
             "ROUNDING": net.dtype == "float32" and self._are_rounded(),
             "WORDS": any(self.vocabularies),
+            "ORDERS": any(encoder.kind == "ordered" for one in self.encodings for encoder in one.encoders),
             "CYCLES": inputs & {"YEAR", "WEEK", "DAY"},
             "PARTS": inputs & {part.upper() for part in PARTS},
             "FREQUENT": any(getattr(one, "frequent", 0) for encoding in self.encodings for one in encoding.encoders),
@@ -219,8 +230,17 @@ class _File:
         lines = []
         for place, (label, reads) in enumerate(zip(self.labels, self.reads, strict=True)):
             kind = kinds.get(reads) or f"word: one of {len(self.vocabularies[place].forms)}, by nn_code"
-            lines.append(f"  {place:{width}}  {comment(label)}: {kind}")
+            lines.append(f"  {place:{width}}  {comment(label)}: {kind}{self._own_way(place)}")
         return lines
+
+    def _own_way(self, place: int) -> str:
+        """Return how the table of training wrote the numbers or dates of a column, if it did in a way of its own."""
+        if not self.encodings:
+            return ""
+        encoder = self.encodings[0].encoders[place]
+        if encoder.kind not in ("written number", "written date"):
+            return ""
+        return f" (the value of what training wrote as {comment(str(encoder.written))})"
 
     def _pixel_unit(self) -> str:
         """Return what each pixel is."""

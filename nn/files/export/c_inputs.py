@@ -8,11 +8,11 @@ import numpy as np
 
 from ...data.column import Column, encodings_of
 from ...data.encoding import PARTS, CategoryEncoder, DateEncoder, Encoding, NumberEncoder, TruthEncoder
-from ...data.written import YES_NO
+from ...data.written import YES_NO, Order
 from ...layers import InputColumn
 from ...utils import UsageError
 from .c_text import Constants, numbers
-from .columns import UNSEEN, spellings
+from .columns import UNSEEN, input_kind, spellings
 
 LONGEST_WORD = 4000  # bytes: a C compiler need not take more in a literal
 SLOT_TYPES = {"unsigned char": 1, "unsigned short": 2, "unsigned": 4}  # and their bytes
@@ -33,7 +33,9 @@ class Vocabulary:
         self.any_case = all(isinstance(encoder, TruthEncoder) for encoder in encoders)
         known: set[str] = set()
         for encoder in encoders:
-            if isinstance(encoder, CategoryEncoder):
+            if isinstance(encoder.written, Order):
+                known.update(encoder.written.ranks_of_forms())
+            elif isinstance(encoder, CategoryEncoder):
                 words = [word for word in (*encoder.values, *encoder.means) if word is not None]
                 known.update(form for word in words for form in encoder.forms(word))
             else:
@@ -41,8 +43,12 @@ class Vocabulary:
         placed = sorted((form, word) for word in known for form in in_bytes(word, code_page))
         self.forms, self.words = [form for form, _ in placed], [word for _, word in placed]
 
-    def slots(self, encoder: TruthEncoder | CategoryEncoder) -> list[int]:
-        """Return the value of each code: of words, of an unseen word, of a gap; of yes/no words 0, 1, 2 for neither."""
+    def slots(self, encoder: TruthEncoder | CategoryEncoder | NumberEncoder) -> list[int]:
+        """Return the value of each code: of words, of an unseen word, of a gap; of yes/no words 0, 1, 2 for neither; of
+        ordered words their ranks, the number of them for other words and gaps."""
+        if isinstance(encoder.written, Order):
+            ranks, beyond = encoder.written.ranks_of_forms(), len(encoder.written.order)
+            return [ranks.get(word, beyond) for word in self.words] + [beyond, beyond]
         if isinstance(encoder, TruthEncoder):
             return [int(YES_NO.get(word.lower(), 2)) for word in self.words] + [2, 2]
         codes = np.array([*range(len(self.words) + 1), -1])
@@ -54,7 +60,7 @@ def vocabularies(encodings: list[Encoding], names: list[str], code_page: str, pa
     """Return the vocabulary of each column, None of one that is not text. Raises UsageError for a very long word."""
     found = []
     for name, *encoders in zip(names, *(encoding.encoders for encoding in encodings), strict=True):
-        found.append(Vocabulary(encoders, code_page) if encoders[0].reads == "text" else None)
+        found.append(Vocabulary(encoders, code_page) if input_kind(encoders[0]) == "text" else None)
         longest = max(map(len, found[-1].forms), default=0) if found[-1] else 0
         if longest > LONGEST_WORD:
             told = f"expected at most {LONGEST_WORD} in C; shorten it, or leave the column out of the training (--drop)"
@@ -96,6 +102,8 @@ def kinds_of(encoding: Encoding) -> list[tuple[str, int, InputColumn]]:
                 found.append((each[which - 1].upper(), place, column))
         elif isinstance(encoder, TruthEncoder):
             found.append(("TRUTH", place, column))
+        elif isinstance(encoder.written, Order):
+            found.append((column.kind.upper(), place, replace(column, values=len(encoder.written.order))))
         elif isinstance(encoder, CategoryEncoder) and which:
             means = replace(column, values=len(encoder.means), width=encoder.targets)
             found += [("EMBEDDING", place, means)] * (which == 1)
@@ -131,18 +139,18 @@ class Inputs:
 
     def _fields(self, name: str, kind: str, place: int, column: InputColumn, encoder, learned) -> list[str]:
         array = self._constants.array_or_null
-        counts = place, int(encoder.reads == "date"), column.pieces, column.waves, column.values, column.width
+        counts = place, int(encoder.kind != "number"), column.pieces, column.waves, column.values, column.width
         return [
             *(kind, *map(str, counts), *numbers(np.array(_scaling(kind, encoder, column)))),
             array(f"{name}{'edges' if column.pieces else 'frequent'}_{place}", _compared(encoder, column)),
             array(f"{name}frequencies_{place}", learned if column.waves else ()),
-            self._slots(place, encoder, column) if encoder.reads == "text" else "NULL",
+            self._slots(place, encoder, column) if input_kind(encoder) == "text" else "NULL",
             self._table(name, place, column, learned),
         ]
 
     def _slots(self, place: int, encoder, column: InputColumn) -> str:
         slots = self._vocabularies[place].slots(encoder)
-        if column.kind == "number" and column.values:
+        if column.kind == "number" and column.values and not isinstance(encoder.written, Order):  # means
             places = {word: at for at, word in enumerate(encoder.means)}
             words = [*map(encoder.canonical, self._vocabularies[place].words), UNSEEN, UNSEEN]
             slots = [places.get(word, len(places)) for word in words]

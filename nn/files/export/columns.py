@@ -8,28 +8,30 @@ import numpy as np
 
 from ...data.column import blurs
 from ...data.pictures import BYTE
+from ...data.written import WrittenDates, WrittenNumbers
 from ...utils import UsageError
 
-EXPORTED = ("number", "yes/no", "category", "date")  # kinds of columns that the formats can encode
 UNSEEN = "\0"  # a word that no column of text has
 
 
 def check_columns(net, path) -> None:
-    """Raise UsageError for a first layer whose codes no encoding explains, and for columns of numbers and dates in
-    words."""
+    """Raise UsageError for a first layer whose codes no encoding explains."""
     for member in net.members:
-        for index, encoder in enumerate(member.encoding.encoders if member.encoding else ()):
-            if encoder.kind not in EXPORTED:
-                kind = "ordered words" if encoder.kind == "ordered" else f"{encoder.kind}s"
-                raise UsageError(
-                    f"{path}: column {member.encoding.name(index)} holds {kind} ({encoder.summary()}), "
-                    f"expected plain ones; write them as 1234.5 or 2024-12-31 and train again, or --drop the column"
-                )
         if member.layers[0].columns and member.encoding is None:
             raise UsageError(
                 f"{path}: the first layer, embedding, reads codes whose words the network does not know; "
                 "train it on a table (nn.train), or leave out input_columns"
             )
+
+
+def input_kind(encoder) -> str:
+    """Return what an exported model takes for a column: text, number or date. Of numbers and dates that people write
+    in their own way it takes the values: numbers without their unit, seconds since 1970."""
+    if isinstance(encoder.written, WrittenDates):
+        return "date"
+    if isinstance(encoder.written, WrittenNumbers):
+        return "number"
+    return encoder.reads
 
 
 def column_names(net) -> list[str]:

@@ -6,6 +6,7 @@
 #define HAS_MEDIANS 1                           /* NaN becomes a median */
 #define HAS_ROUNDING 1                          /* training read numbers, but for dates, as nn_real */
 #define HAS_WORDS 1
+#define HAS_ORDERS 1
 #define HAS_CYCLES 1
 #define HAS_PARTS 1
 #define HAS_FREQUENT 1

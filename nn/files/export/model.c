@@ -65,7 +65,7 @@ typedef struct {
 /* What the first layer gets of a value of a row. */
 typedef struct {
     input_kind kind;
-    int place, is_date;                         /* in the row */
+    int place, is_exact;                        /* in the row; whether it is no number that training rounded */
     int pieces, waves, values, width;           /* of the arrays below */
     double shift, scale;                        /* (value - shift) / scale; scale 0: the value is 0 */
     double fill;                                /* in a gap: the value, or, where a flag tells gaps, what it becomes */
@@ -217,11 +217,24 @@ static double part_of_date(input_kind kind, double seconds)
     return kind == MONTHDAY ? left + 1 : rest(count + 2, 12) + 1;
 }
 
-static nn_real *encode_word(const row_input *in, double value, nn_real *out)
+/* Returns the place among the values of the column of the word that a number stands for. */
+static int slot_of(const row_input *in, double value)
 {
     const int count = vocabularies[in->place].count;
     const int code = value != value ? count + 1 : value >= 0 && value <= count + 1 ? (int)value : count;
-    const int slot = in->slots[code];
+    return in->slots[code];
+}
+
+/* Returns the rank of an ordered word, NaN for a gap and for any other word. */
+static double rank_of(const row_input *in, double value)
+{
+    const int rank = slot_of(in, value);
+    return rank < in->values ? (double)rank : (double)NAN;
+}
+
+static nn_real *encode_word(const row_input *in, double value, nn_real *out)
+{
+    const int slot = slot_of(in, value);
     if (in->kind == TRUTH) {
         out[0] = slot == 2 ? (nn_real)in->fill : (nn_real)slot;         /* no, yes, neither */
         return out + 1;
@@ -246,8 +259,10 @@ static void encode_row(const network *net, values row, nn_real *x)
 {
     for (int i = 0; i < net->input_count; i++) {
         const row_input *in = &net->inputs[i];
-        const double given = value_at(row, in->place), value = HAS_ROUNDING && !in->is_date ? (nn_real)given : given;
-        if (HAS_WORDS && in->slots)
+        const double given = value_at(row, in->place), value = HAS_ROUNDING && !in->is_exact ? (nn_real)given : given;
+        if (HAS_ORDERS && in->slots && in->kind <= GAP)
+            x = encode_number(in, rank_of(in, value), x);
+        else if (HAS_WORDS && in->slots)
             x = encode_word(in, value, x);
         else if (HAS_FREQUENT && in->kind == ONEHOT)
             x = encode_frequent(in, value, x);

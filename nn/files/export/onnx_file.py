@@ -13,7 +13,7 @@ import numpy as np
 from ...data.pictures import BYTE
 from ...layers import Layer, input_shape
 from ...utils import UsageError, atomic_file
-from .columns import class_names, column_names, pixel_divisor, shares, units
+from .columns import class_names, column_names, input_kind, pixel_divisor, shares, units
 from .onnx_graph import Graph, onnx_package
 from .onnx_inputs import FEATURES, TableInputs, column_inputs, encoded, plain_input, scaled, with_medians
 
@@ -86,7 +86,7 @@ class _Inputs:
         self._missing = sorted(net.schema.missing)
         reads = ["number"] * net.inputs
         if net.encoding is not None:
-            reads = [encoder.reads for encoder in net.encoding.encoders]
+            reads = [input_kind(encoder) for encoder in net.encoding.encoders]
         self._reads = reads
         if set(reads) == {"number"}:
             self._names, self._columns = [FEATURES], None
@@ -119,7 +119,7 @@ class _Inputs:
     def _encoded(self, net) -> list[str]:
         if self._columns is None:
             self._columns = [self._graph.columns(self._x, [place]) for place in range(net.inputs)]
-        table = TableInputs(self._graph, self._columns, self._reads, self._missing, net.number_type)
+        table = TableInputs(self._graph, self._columns, self._missing, net.number_type)
         return table.read_by(net.encoding)
 
     def free(self, name: str) -> str:

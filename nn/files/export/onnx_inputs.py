@@ -24,7 +24,7 @@ from ...data.encoding import (
     part,
 )
 from ...data.pictures import BYTE
-from ...data.written import YES_NO
+from ...data.written import YES_NO, Order
 from ...layers import InputColumn
 from .columns import UNSEEN, are_rounded, pixel_divisor, spellings
 from .onnx_graph import Graph
@@ -141,23 +141,19 @@ def column_inputs(graph: Graph, names: list[str], reads: list[str]) -> list[str]
 class TableInputs:
     """The columns of a table, (rows, 1) each; read_by gives what an encoding makes of them.
 
-    reads: number, text or date, of each column. missing: words that stand for a gap. number_type: as
-    are_rounded takes it.
+    missing: words that stand for a gap. number_type: as are_rounded takes it.
     """
 
-    def __init__(
-        self, graph: Graph, columns: list[str], reads: list[str], missing: Sequence[str], number_type: str | None
-    ):
+    def __init__(self, graph: Graph, columns: list[str], missing: Sequence[str], number_type: str | None):
         self._graph, self._columns, self._missing = graph, columns, missing
         self._number_type = number_type
-        self._numbers = [column for column, kind in zip(columns, reads, strict=True) if kind == "number"]
 
     def read_by(self, encoding: Encoding) -> list[str]:
         """Return the values of the rows (Encoding.apply), for `encoded`."""
         values, numbers = {}, self._scaled(encoding)
         for index, (column, encoder) in enumerate(zip(self._columns, encoding.encoders, strict=True)):
             if isinstance(encoder, NumberEncoder):
-                values[index, 0] = next(numbers)
+                values[index, 0] = next(numbers) if encoder.written is None else self._written(column, encoder)
                 if encoder.frequent:
                     values[index, 1] = self._frequent(column, encoder.frequent)
             elif isinstance(encoder, DateEncoder):
@@ -169,15 +165,39 @@ class TableInputs:
         return [values[place] for place in encoding.order]
 
     def _scaled(self, encoding: Encoding) -> Iterator[str]:
-        """Yield each column of numbers, scaled, with the median in a gap where training had none."""
-        graph, known = self._graph, [encoder for encoder in encoding.encoders if isinstance(encoder, NumberEncoder)]
+        """Yield each column of numbers that files are read as, scaled, with the median in a gap where training had
+        none."""
+        graph, known = self._graph, [encoder for encoder in encoding.encoders if encoder.kind == "number"]
+        columns = [
+            column
+            for column, encoder in zip(self._columns, encoding.encoders, strict=True)
+            if encoder.kind == "number"
+        ]
         shift, scale, median = (np.array([getattr(e, name) for e in known]) for name in ("shift", "scale", "median"))
-        x = _rounded(graph, graph.joined(self._numbers), shift, scale, self._number_type)
+        x = _rounded(graph, graph.joined(columns), shift, scale, self._number_type)
         median[[encoder.unknown_share > 0 for encoder in known]] = np.nan
         x = graph.add("Where", graph.add("IsNaN", x), graph.constant([median], np.float64), x)
         x = graph.add("Sub", x, graph.constant([shift], np.float64))
         x = graph.cast(_divided(graph, x, [np.where(scale == 0, np.inf, scale)]), graph.dtype)
         yield from (graph.columns(x, [place]) for place in range(len(known)))
+
+    def _written(self, column: str, encoder: NumberEncoder) -> str:
+        """Return the values of words, scaled, with the median in a gap where training had none; they are float64 until
+        they are scaled."""
+        graph, numbers = self._graph, column
+        if isinstance(encoder.written, Order):
+            numbers = self._ranks(column, encoder.written)
+        if not encoder.unknown_share:
+            numbers = with_medians(graph, numbers, [encoder.median])
+        above = graph.add("Sub", numbers, graph.constant(encoder.shift, np.float64))
+        return graph.cast(_divided(graph, above, encoder.scale or np.inf), graph.dtype)
+
+    def _ranks(self, column: str, order: Order) -> str:
+        """Return the ranks of ordered words (rows, 1), nan of other words and of those for a gap."""
+        graph, beyond = self._graph, len(order.order)
+        words = order.ranks_of_forms() | dict.fromkeys(self._missing, beyond)
+        ranks = graph.constant([[rank] for rank in [*range(beyond), np.nan]], np.float64)
+        return graph.add("Gather", ranks, self._coded(column, words, beyond), axis=0)
 
     def _frequent(self, x: str, known: list[float]) -> str:
         """Return the place of each row's number among the frequent ones (rows,), of others one beyond them all."""
