@@ -318,7 +318,7 @@ CLAIMS = {  # tests above that the lesser instruction sets must pass, in one pro
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("isa", INSTRUCTION_SETS)
+@pytest.mark.parametrize("isa", ["avx512", pytest.param("avx2", marks=pytest.mark.long), "baseline"])
 @pytest.mark.parametrize("claims", ["products", pytest.param("networks", marks=pytest.mark.long)])  # .ci/run has these
 def test_lesser_instruction_sets_are_right_too(claims, isa):
     """Tests above once more in a process that may use no more than this instruction set."""

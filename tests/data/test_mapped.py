@@ -305,37 +305,62 @@ def peak_bytes(*arguments) -> int:
 
 
 @pytest.fixture(scope="module")
-def large(tmp_path_factory):
-    """A CSV file of 150 MB and an NPY file of 300 MB, 30 features and a class."""
-    folder = tmp_path_factory.mktemp("large")
+def large_rows():
+    """Rows that stand many times in large files: 30 features and a class."""
     table = np.random.default_rng(0).normal(size=(4000, 31))
     table[:, 30] = table[:, 0] + table[:, 1] > 0
-    lines = "".join(",".join(f"{value:.5f}" for value in row) + "\n" for row in table.tolist())
+    return table
+
+
+@pytest.fixture(scope="module")
+def large_csv(tmp_path_factory, large_rows):
+    """A CSV file of 150 MB."""
+    folder = tmp_path_factory.mktemp("large")
+    lines = "".join(",".join(f"{value:.5f}" for value in row) + "\n" for row in large_rows.tolist())
     with open(folder / "large.csv", "w") as file:
         file.write(",".join([*map("c{}".format, range(30)), "Class"]) + "\n")
         for _ in range(140):
             file.write(lines)
+    return folder / "large.csv"
+
+
+@pytest.fixture(scope="module")
+def large_npy(tmp_path_factory, large_rows):
+    """An NPY file of 300 MB."""
+    folder = tmp_path_factory.mktemp("large")
     whole = np.lib.format.open_memmap(folder / "large.npy", "w+", np.float64, (1_200_000, 31))
-    whole.reshape(300, 4000, 31)[:] = table
-    return folder
+    whole.reshape(300, 4000, 31)[:] = large_rows
+    return folder / "large.npy"
+
+
+ON_LARGE = ["--layers", "30,8,1", "--batch_number", 500, "--epochs", 1]
 
 
 @TELLING
-@pytest.mark.parametrize("name, least, memory", [("large.csv", 140e6, 110), ("large.npy", 290e6, 130)])
-def test_memory_stays_within_the_limit(large, name, least, memory):
-    """Training and testing, also by folds; in memory the table alone would be larger."""
-    data, models, limit = large / name, [large / f"{k}.bin" for k in range(2)], ("--memory", f"{memory}M")
-    assert data.stat().st_size > least
-    given = ["--train", "--dataset", data, "--layers", "30,8,1", "--batch_number", 500, "--epochs", 1]
-    peak = peak_bytes(*given, *limit, "--checkpoint", large / "c.ck", "--model", models[0])
-    assert peak <= memory << 20
-    if name == "large.csv":
-        assert peak_bytes(*given, "--model", models[1]) > 1.5 * (memory << 20)
-        assert models[0].read_bytes() == models[1].read_bytes()
-        assert peak_bytes("--test", "--model", models[0], *limit) <= memory << 20
-        assert peak_bytes(*given, "--folds", 3, "--memory", "180M", "--model", models[0]) <= 180 << 20
-    else:
-        assert peak_bytes("--test", "--model", models[0], "--dataset", data, "--memory", "230M") <= 230 << 20
+def test_memory_stays_within_the_limit(large_csv, folder):
+    """Training and testing; in memory the table alone would be larger."""
+    assert large_csv.stat().st_size > 140e6
+    given, limit = ["--train", "--dataset", large_csv, *ON_LARGE], ("--memory", "110M")
+    assert peak_bytes(*given, *limit, "--checkpoint", "c.ck", "--model", "limited.bin") <= 110 << 20
+    assert peak_bytes(*given, "--model", "m.bin") > 1.5 * (110 << 20)
+    assert (folder / "limited.bin").read_bytes() == (folder / "m.bin").read_bytes()
+    assert peak_bytes("--test", "--model", "m.bin", *limit) <= 110 << 20
+
+
+@TELLING
+@pytest.mark.long
+def test_memory_stays_within_the_limit_by_folds_too(large_csv, folder):
+    given = ["--train", "--dataset", large_csv, *ON_LARGE, "--folds", 3]
+    assert peak_bytes(*given, "--memory", "180M", "--model", "m.bin") <= 180 << 20
+
+
+@TELLING
+@pytest.mark.long
+def test_memory_stays_within_the_limit_of_an_array_too(large_npy, folder):
+    assert large_npy.stat().st_size > 290e6
+    given = ["--train", "--dataset", large_npy, *ON_LARGE]
+    assert peak_bytes(*given, "--memory", "130M", "--checkpoint", "c.ck", "--model", "m.bin") <= 130 << 20
+    assert peak_bytes("--test", "--model", "m.bin", "--dataset", large_npy, "--memory", "230M") <= 230 << 20
 
 
 @TELLING

@@ -28,7 +28,7 @@ def folder(folder):
 
 
 @pytest.mark.parametrize("backend", ["seq", "omp"])
-@pytest.mark.parametrize("dataset, layers, epochs", [("two.csv", DENSE, 250), ("images.npz", CONV, 200)])
+@pytest.mark.parametrize("dataset, layers, epochs", [("two.csv", DENSE, 120), ("images.npz", CONV, 100)])
 def test_a_training_killed_at_random_moments_ends_in_the_same_bytes(folder, dataset, layers, epochs, backend):
     moments = random.Random(f"{dataset} {backend}")
     given = ["--train", "--dataset", dataset, *layers, "--epochs", epochs, "--backend", backend]

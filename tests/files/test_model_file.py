@@ -115,11 +115,12 @@ def test_the_bytes_are_those_of_safetensors(shapes):
     assert header + b"".join(map(bytes, arrays)) == safetensors.numpy.save(tensors, metadata)
 
 
-def test_every_flipped_bit_is_refused(saved, tmp_path):
+@pytest.mark.parametrize("bits", ["a bit of every byte", pytest.param("every bit", marks=pytest.mark.long)])
+def test_every_flipped_bit_is_refused(saved, bits):
     with open(saved, "r+b", buffering=0) as file:
         for position, byte in enumerate(file.read()):
-            for changed in (byte ^ (1 << bit) for bit in range(8)):
-                os.pwrite(file.fileno(), bytes([changed]), position)
+            for bit in range(8) if bits == "every bit" else [position % 8]:
+                os.pwrite(file.fileno(), bytes([byte ^ (1 << bit)]), position)
                 error_of(saved)
             os.pwrite(file.fileno(), bytes([byte]), position)
     model_file.load(saved)

@@ -1,5 +1,7 @@
 """The first layer of a network on a table with more than numbers: its columns, and the packed rows that it reads."""
 
+from itertools import product
+
 import numpy as np
 import pytest
 from support.distances import relative_distance
@@ -321,12 +323,23 @@ def test_weight_decay_acts_on_rows_that_no_row_of_the_batch_has_and_spares_frequ
     assert (np.abs(after[:8] - 0.95 * before[:8])[2:4] > 1e-3).all()
 
 
-@pytest.mark.parametrize("optimizer", OPTIMIZERS)
-@pytest.mark.parametrize("numbers", [COLUMNS[:2], WAVES[:2], WAVES[:1]], ids=["pieces", "waves", "only waves"])
-@pytest.mark.parametrize(
-    ("layers", "batch"),
-    [("400:tanh,300,2", 200), ("9:tanh,2", 4000)],  # one batch by all threads; micro-batches
-)
+TRAINED = {"pieces": COLUMNS[:2], "waves": WAVES[:2], "only waves": WAVES[:1]}
+BATCHES = [("400:tanh,300,2", 200), ("9:tanh,2", 4000)]  # one batch by all threads; micro-batches
+
+
+def trainings():
+    """Return all crossings of columns, layers, optimizer and type; those are marked long whose pairs all stand in
+    another one too."""
+    crossed = []
+    for name, (layers, batch), optimizer, dtype in product(TRAINED, BATCHES, OPTIMIZERS, ["float32", "float64"]):
+        places = (list(TRAINED).index(name), BATCHES.index((layers, batch)), list(OPTIMIZERS).index(optimizer))
+        marks = [pytest.mark.long] if (sum(places) + (dtype == "float32")) % 2 else []
+        named = f"{dtype}-{layers}-{batch}-{name}-{optimizer}"
+        crossed.append(pytest.param(TRAINED[name], layers, batch, optimizer, dtype, marks=marks, id=named))
+    return crossed
+
+
+@pytest.mark.parametrize("numbers, layers, batch, optimizer, dtype", trainings())
 def test_omp_trains_to_the_same_bits_for_any_thread_count_and_as_seq(layers, batch, numbers, optimizer, dtype):
     """As seq within the promised distance; float32 with Adam as the median of 5 sets of rows: where a relu decides on a
     rounding, or a gradient is no more than one, Adam makes a whole step of it."""
