@@ -527,7 +527,7 @@ def test_bytes_for_a_model_of_shares_and_shares_for_one_of_bytes_are_told(tmp_pa
         assert words in told
 
 
-@pytest.mark.parametrize("kind", [np.uint8, np.uint16])
+@pytest.mark.parametrize("kind", [pytest.param(np.uint8, marks=pytest.mark.long), np.uint16])
 def test_pictures_are_learned_from_end_to_end(gallery, tmp_path, kind):
     """Without --layers, three classes: bars at three heights."""
     pixels = np.random.default_rng(3).integers(0, np.iinfo(kind).max // 3, (90, 8, 8)).astype(kind)

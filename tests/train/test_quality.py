@@ -50,11 +50,12 @@ def test_credit_card_fraud_with_defaults(shared, tmp_path):
     assert means["f1"] >= 0.89 and means["pr_auc"] >= 0.905 and means["decided"] >= 0.905, means
 
 
-def test_digits_after_one_epoch(shared, tmp_path):
+@pytest.mark.parametrize("seeds", [1, pytest.param(2, marks=pytest.mark.long)])
+def test_digits_after_one_epoch(shared, tmp_path, seeds):
     """The study's network: NumPy reached 0.9101, Keras 0.9485."""
     layers = "1x28x28,conv4k2same:relu,conv4k2same:relu,maxpool4,128:relu,10"
     images, accuracy = shared / "data/mnist", []
-    for seed in range(2):
+    for seed in range(seeds):
         flags = ["--epochs", 1, "--batch_number", 32, "--holdout", 0, "--model", tmp_path / "m.bin", "--seed", seed]
         trained = figures("--train", "--dataset", images / "train-images-idx3-ubyte.gz", "--layers", layers, *flags)
         assert trained["parameters"] == 26_594
