@@ -715,3 +715,36 @@ def test_texts_of_axes_have_room_words_that_do_not_fit_are_turned():
         assert [kind for _, _, kind, _, _ in found] == ["e" if is_turned else "m"] * 5
         for x, y, _, turned, _ in found:
             assert turned == (f' transform="rotate(-25 {x} {y})"' if is_turned else "")
+
+
+def test_of_many_words_the_eight_most_frequent_are_groups():
+    sizes = [100 - 5 * k for k in range(10)]
+    word = np.repeat([f"w{k}" for k in range(10)], sizes)
+    ds = nn.load({"word": word, "y": np.zeros(len(word))}, target="y")
+    net = nn.Network("1,1", "regression")
+    net.describe(columns=["word"])
+    errors = np.random.default_rng(0).random(len(word)) + np.isin(word, ["w0", "w7", "w8"])
+    found = model_page.groups(net, ds.x, np.zeros((len(word), 1)), errors[:, None])
+    assert sorted(line[1] for line in found.lines) == ["w0", "w7"]
+
+
+def test_a_legend_stays_within_the_picture_and_from_the_eighth_line_on_lines_are_dashed():
+    lines = [Line(f"a line of a rather long name, {k}", [0, 1], [k, k + 1]) for k in range(9)]
+    svg = Plot("p", "t", Axis("x"), Axis("y"), lines).svg()
+    names = re.findall(r'<text x="([\d.]+)" y="([\d.]+)">(a line[^<]*)<', svg)
+    assert [text[-1] for *_, text in names] == list("012345678")
+    assert all(float(x) + 7 * len(text) <= 440 for x, _, text in names)
+    assert len({y for _, y, _ in names}) >= 5
+    dashes = re.findall(r'<path class="l s(\d)"( stroke-dasharray="7 4")? d="M[\d.]+ [\d.]+L', svg)[:9]
+    dashed = ' stroke-dasharray="7 4"'
+    assert dashes == [*((str(k), "") for k in range(7)), ("0", dashed), ("1", dashed)]
+
+
+def test_the_command_of_a_page_has_the_number_of_networks():
+    ds = nn.Dataset(np.arange(20.0).reshape(-1, 1), np.arange(20.0), "regression")
+    net = nn.Network("1,1", "regression", seed=4)
+    nn.train(net, ds, epochs=1, holdout=0, networks=3)
+    words = model_page.command_of(net, "folder/m.bin", "t.csv").split()
+    given = dict(zip(words[2::2], words[3::2], strict=False))
+    assert given["--networks"] == "3" and given["--seed"] == "4" and given["--epochs"] == "1"
+    assert given["--model"] == "m.bin" and given["--layers"] == "1,1:linear"

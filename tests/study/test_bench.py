@@ -3,6 +3,7 @@
 import sys
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -146,3 +147,22 @@ def test_a_median_is_without_the_first_measurement_and_units_change_at_a_thousan
     assert bench.median_seconds(measured(9.0, 1.0, 2.0, 6.0), 18.0) == 2.0
     assert bench.median_seconds(measured(9.0, 1.0), 0.5) == 9.0
     assert [bench.duration(us) for us in (1000.0, 1e6, 2e9)] == ["1.00 ms", "1.00 s", "2000 s"]
+
+
+def test_times_are_of_a_batch_and_a_network_or_of_a_call_and_figures_have_their_units(monkeypatch):
+    case = SimpleNamespace(name="made up", operations=4e6, dtype="float32", per="call")
+    case.start = lambda backend, threads: bench.PreparedCase(lambda: 0.002, 3)
+    monkeypatch.setattr(bench, "MEASURING_SECONDS", 0.0)
+    found = bench.measure(case, "omp")
+    assert (found["us"], found["gflops"]) == (pytest.approx(2000), pytest.approx(2))
+    assert (found["threads"], found["bytes"]) == (3, None)
+    for case, seconds in ((SMALL[0], 6.0 / 3), (SMALL[3], 6.0 / 3 / 3)):
+        started = case.start("omp", 1)
+        now = iter((1.0, 7.0))
+        monkeypatch.setattr(bench.time, "perf_counter", lambda now=now: next(now))
+        assert started.once() == pytest.approx(seconds)
+    ticks = iter(range(100))
+    monkeypatch.setattr(bench.time, "perf_counter", lambda: next(ticks) / 4000)
+    calls = []
+    once = bench.timed(lambda: calls.append(1))
+    assert len(calls) == 4 and once() == pytest.approx(1 / 4000 / 4)

@@ -7,10 +7,12 @@ import subprocess
 import time
 from pathlib import Path
 
+import numpy as np
 import pytest
 from support.command_line import read_until, run, start, succeed, write_numbers, write_two_classes
 
 import nn
+from nn.data.splits import split_rows
 from nn.layers import parse
 from nn.study import sweep
 from nn.utils import claim
@@ -312,3 +314,17 @@ def test_of_several_lines_of_an_entry_and_a_device_the_last_one_counts(tmp_path)
         row = facts | {"entry": "e", "device": device, "cores": 2, "loss": loss}
         sweep.append_result(str(tmp_path / name), row)
     assert [(row["device"], row["loss"]) for row in sweep.collect(str(tmp_path))] == [("x", 3.0), ("y", 4.0)]
+
+
+def test_errors_are_those_of_the_rows_held_out_and_the_table_has_the_accuracy_of_classes(capsys):
+    x = np.random.default_rng(0).normal(size=(60, 2))
+    ds = nn.Dataset(x, x[:, 0] ** 2, "regression")
+    net = nn.Network("2,1", "regression", seed=2)
+    nn.train(net, ds, epochs=1, holdout=0.25)
+    rows = split_rows(ds, 0.25, 0.0, 2).holdout
+    errors = net.predict(x[rows])[:, 0] - x[rows, 0] ** 2
+    found = sweep._errors(net, ds, None)
+    assert found["mae"] == pytest.approx(np.abs(errors).mean(), rel=1e-5) and found["accuracy"] is None
+    facts = dict.fromkeys(sweep.COLUMNS) | {"layers": "2,1", "backend": "omp", "status": "ok", "batch_ms": 1.0}
+    sweep.report([facts | {"accuracy": 0.98765}, facts | {"rmse": 1.25, "accuracy": None}])
+    assert [line.split()[-1] for line in capsys.readouterr().out.splitlines()[1:3]] == ["0.9877", "1.25"]

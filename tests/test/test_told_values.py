@@ -14,6 +14,7 @@ from nn.test import importance as of_importance
 from nn.test import shapley
 from nn.test.compare import Side, _disagree, compared, compared_sides
 from nn.test.importance import curves, importance
+from nn.test.reports import figures_by_target
 from nn.test.shapley import explain
 from nn.train.folds import out_of_fold
 
@@ -462,3 +463,41 @@ def test_curves_of_many_rows_average_five_hundred_with_their_own_weights():
     for value, (score,) in found["0"]:
         scores = 1 / (1 + np.exp(-(value - 2 * x[averaged, 1] + 0.3)))
         assert score == pytest.approx(np.average(scores, weights=weights[averaged]), rel=1e-6)
+
+
+def test_a_comparison_draws_whole_groups_and_knows_a_series():
+    rng = np.random.default_rng(2)
+    x = rng.normal(size=(60, 2))
+    y = x @ [1.0, 0.5] + rng.normal(size=60)
+    ds = nn.Dataset(x, y, "regression", groups=np.arange(60) // 5, now=[0])
+    nets = linear([1.0, 0.5], task="regression"), linear([0.5, 0.5], task="regression")
+    found = compared(nets, [ds, ds], NAMES, seed=3)["metrics"]
+    squares = [(x @ own - y) ** 2 for own in ([1.0, 0.5], [0.5, 0.5])]
+    draws = np.stack(in_each_resample(lambda times: times, Sampling(60, groups=np.arange(60) // 5), None, 3, RESAMPLES))
+    differences = draws @ (squares[1] - squares[0]) / draws.sum(axis=1)
+    assert found["mse"]["interval"] == pytest.approx(np.quantile(differences, [0.025, 0.975]), rel=1e-5)
+    persistence = np.mean((x[:, 0] - y) ** 2) ** 0.5
+    assert found["persistence_rmse"]["a"] == pytest.approx(persistence)
+    skills = [1 - np.mean(own) ** 0.5 / persistence for own in squares]
+    assert [found["skill"][name] for name in NAMES] == pytest.approx(skills, rel=1e-5)
+
+
+def test_the_ends_of_importance_are_by_the_threshold_of_the_model():
+    """A threshold of 0.25 is one of 0.5 where the bias is higher by the logarithm of 3."""
+    ds = rows_of_two_classes(False)
+    one = importance(linear([1.0, -1.5, 0.25], -0.3, threshold=0.25), ds, metric_name="f1", repeats=2)
+    other = importance(linear([1.0, -1.5, 0.25], -0.3 + np.log(3)), ds, metric_name="f1", repeats=2)
+    assert (one.names, one.mean) == (other.names, pytest.approx(other.mean))
+    assert one.low == pytest.approx(other.low) and one.high == pytest.approx(other.high)
+    assert one.low != pytest.approx(importance(linear([1.0, -1.5, 0.25], -0.3), ds, metric_name="f1", repeats=2).low)
+
+
+def test_each_target_of_a_series_has_its_own_persistence():
+    rng = np.random.default_rng(4)
+    truth, predicted, now = (rng.normal(size=(30, 2)) * [1, 50] for _ in range(3))
+    weights = rng.integers(1, 5, 30) / 2
+    for k, told in enumerate(figures_by_target(truth, predicted, ["u", "v"], now, weights)):
+        own, persistence = (np.average((each[:, k] - truth[:, k]) ** 2, weights=weights) ** 0.5
+                            for each in (predicted, now))  # fmt: skip
+        assert told["persistence_rmse"] == pytest.approx(persistence) and told["rmse"] == pytest.approx(own)
+        assert told["skill"] == pytest.approx(1 - own / persistence)
