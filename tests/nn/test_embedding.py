@@ -210,8 +210,10 @@ def test_rows_that_do_not_fit_are_refused(processor):
 
 
 def test_a_code_outside_its_column_reads_and_trains_nothing(processor):
-    net = network("2,1", processor, input_columns=[InputColumn("onehot", values=3), InputColumn("embedding", 3, 2)])
-    x = np.array([[code, code] for code in (3, 1e12, -1, -1e12, np.inf, -np.inf, np.nan, 2.0**31, 2.0**63)])
+    # behind the values of a column are those of the next one of its kind
+    columns = [InputColumn("onehot", values=3), InputColumn("onehot", values=3), InputColumn("embedding", 3, 2)]
+    net = network("4,1", processor, input_columns=[*columns, InputColumn("embedding", 3, 2)])
+    x = np.array([[code] * 4 for code in (3, 1e12, -1, -1e12, np.inf, -np.inf, np.nan, 2.0**31, 2.0**63)])
     loss, grads, dx = net.gradients(x, np.ones((len(x), 1)))
     bias = net.parameters()["layer1.bias"][0]
     assert loss == pytest.approx((bias - 1) ** 2) and not grads["layer0.weight"].any() and not dx.any()
