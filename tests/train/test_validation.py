@@ -15,7 +15,9 @@ import nn
 from nn.core.metrics import metric, metrics_of
 from nn.data.splits import split_rows
 from nn.nn_aux import METRICS
+from nn.train import decision
 from nn.train import member as of_member
+from nn.train.effort import rule_for
 from nn.train.options import Monitor
 from nn.utils import DataError, NnError, Stopped, UsageError
 from nn.watch.callbacks import Callback
@@ -277,3 +279,34 @@ def test_the_loss_of_held_out_rows_is_weighted_over_their_blocks(block, monkeypa
     p = net.predict(x[rows])[:, 0].astype(np.float64)
     losses = -np.log(np.where(y[rows] == 1, p, 1 - p))
     assert told == pytest.approx(np.average(losses, weights=ds.weights[rows]), rel=1e-5)
+
+
+def test_the_monitored_metric_counts_weights():
+    rng = np.random.default_rng(2)
+    x = rng.normal(size=(90, 2))
+    y = (x[:, 0] + rng.normal(size=90) > 0).astype(int)
+    ds = nn.Dataset(x, y, "binary", weights=rng.integers(1, 9, 90) ** 2 / 4)
+    for name in ("roc_auc", "f1", "brier"):
+        net = nn.Network("2,1", "binary", seed=3)
+        told = nn.train(net, ds, epochs=1, holdout=0.0, validation=0.3, monitor=name)
+        rows = split_rows(ds, 0.0, 0.3, 3).validation
+        own = metric(name, "binary", y[rows], net.predict(x[rows]), ds.weights[rows])
+        assert told["val_metric"] == [pytest.approx(own, rel=1e-6)]
+        assert own != pytest.approx(metric(name, "binary", y[rows], net.predict(x[rows])), rel=1e-3)
+
+
+def test_rows_that_decide_keep_their_weights_over_blocks(monkeypatch):
+    monkeypatch.setattr(decision, "PREDICT_BLOCK", 7)
+    x = np.random.default_rng(0).normal(size=(40, 2))
+    ds = nn.Dataset(x, np.arange(40) % 2, "binary", weights=np.arange(40.0) + 1)
+    rows, net = np.arange(1, 40, 2), nn.Network("2,1", "binary")
+    truth, scores, weights = decision.judged(net, ds, rows)
+    assert weights.tolist() == ds.weights[rows].tolist() and truth.tolist() == [1] * 20
+    assert np.array_equal(scores, net.predict(x[rows]))
+
+
+@pytest.mark.parametrize("positive, rows, is_rare", [(20, 200, True), (21, 209, False), (19, 400, False),
+                                                     (20, 199, False)])  # fmt: skip
+def test_a_class_is_rare_from_twenty_rows_up_to_a_tenth(positive, rows, is_rare):
+    ds = nn.Dataset(np.zeros((rows, 1)), (np.arange(rows) < positive).astype(int), "binary")
+    assert rule_for(ds) == ({"threshold": "f1"} if is_rare else {})

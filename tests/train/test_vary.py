@@ -235,3 +235,9 @@ def test_each_setting_is_drawn_for_itself():
     assert [each["weight_decay"] for each in drawn] == [alone.draw(seed)["weight_decay"] for seed in range(60)]
     columns = np.array([[each[name] for each in drawn] for name in both.of])
     assert np.abs(np.corrcoef(columns) - np.eye(3)).max() < 0.4
+
+
+def test_a_number_that_is_drawn_has_four_digits():
+    assert Range(1e-5, 1e-3, True).at(0.3) == float(f"{1e-5 * 100**0.3:.4g}") == 3.981e-05
+    assert Range(0.0, 0.00012346, False).at(0.5) == 6.173e-05
+    assert Range(1000.0, 99999.0, False).at(0.5) == 50500.0

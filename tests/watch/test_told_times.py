@@ -12,6 +12,7 @@ from nn.study import sweep
 from nn.train.folds import summary
 from nn.watch.callbacks import Callback, CsvHistory
 from nn.watch.observe import layer_times
+from nn.watch.tensorboard import TensorBoard
 from nn.watch.trace import Trace
 
 
@@ -143,3 +144,28 @@ def test_a_training_tells_microseconds_of_a_batch_of_each_epoch_and_of_the_media
     assert [us for _, us in told] == pytest.approx([1e6 * seconds / 5 for seconds, _ in told])
     assert result["us_per_batch"] == pytest.approx(1e6 * np.median([seconds for seconds, _ in told]) / 5)
     assert result["seconds"] == pytest.approx(sum(seconds for seconds, _ in told))
+
+
+def test_tensorboard_has_each_epochs_own_numbers_and_the_rate_at_its_beginning(tmp_path):
+    reader = pytest.importorskip("tensorboard.backend.event_processing.event_accumulator")
+    pytest.importorskip("tensorboardX")
+    net = nn.Network("2,1", "binary")
+    board = TensorBoard(str(tmp_path), lambda: net)
+    board.start({"monitor": "roc_auc", "networks": 1, "epochs": 4, "learning_rate": 0.1, "schedule": "linear"})
+    board.judged(1, "roc_auc", 0.75, True)
+    board.epoch(1, 4, 2.0, 3.0, 1.0, 10.0)
+    board.judged(2, "roc_auc", 0.5, False)
+    board.epoch(2, 4, 1.5, 2.5, 1.0, 20.0)
+    board.refit(1, 50)
+    board.epoch(1, 1, 1.25, None, 1.0, 30.0)
+    board.close()
+    found = reader.EventAccumulator(str(tmp_path))
+    found.Reload()
+    told = {tag: [(event.step, event.value) for event in found.Scalars(tag)] for tag in found.Tags()["scalars"]}
+    assert told == {
+        "loss/training": [(1, 2.0), (2, 1.5)], "loss/validation": [(1, 3.0), (2, 2.5)],
+        "metric/roc_auc": [(1, 0.75), (2, 0.5)], "us_per_batch": [(1, 10.0), (2, 20.0)],
+        "learning_rate": [(1, pytest.approx(0.1)), (2, pytest.approx(0.075))],
+        "refit/loss/training": [(1, 1.25)], "refit/us_per_batch": [(1, 30.0)],
+        "refit/learning_rate": [(1, pytest.approx(0.1))],
+    }  # fmt: skip
