@@ -99,7 +99,10 @@ def _check(path, tensors: dict[str, np.ndarray], metadata: dict) -> None:
             _check_member(path, number, facts, metadata)
 
 
-_OF_ALL_MEMBERS = ("task", "columns", "targets", "classes", "label_type")  # facts in which no member differs
+_OF_ALL_MEMBERS = (  # facts in which no member differs
+    "task", "loss", "columns", "targets", "classes", "label_type", "gap_words", "code_page", "pictures", "number_type",
+)  # fmt: skip
+_WAYS = ("way", "before", "behind", "order")  # fields of an encoded column that say how words stand for its values
 
 
 def _check_member(path, number: int, facts: dict, metadata: dict) -> None:
@@ -111,6 +114,22 @@ def _check_member(path, number: int, facts: dict, metadata: dict) -> None:
     if _sizes(_layers_of(facts)) != _sizes(_layers_of(metadata)):
         told = f"member {number} has the layers {shortened(facts['layers'])}, of other inputs or outputs"
         raise DataError(f"{path}: damaged model file: {told} than the model; {RETRAIN}")
+    if _columns_read(facts) != _columns_read(metadata):
+        told = f"member {number} has another `encoding` than the model, whose columns are of other kinds"
+        raise DataError(f"{path}: damaged model file: {told}; {RETRAIN}")
+
+
+def _columns_read(metadata: dict) -> list[list]:
+    """Return as what the columns of a table are read: words, whatever becomes of them, numbers or dates, and how words
+    stand for their values."""
+    if "encoding" not in metadata:
+        return [["number", *[None] * len(_WAYS)]] * _sizes(_layers_of(metadata))[0]
+    found = []
+    for column in metadata["encoding"]["columns"]:
+        are_words = column["kind"] in ("yes/no", "category")
+        kind = "words" if are_words else column["kind"]
+        found.append([kind, *map(column.get, _WAYS)])
+    return found
 
 
 # ---------------------------------------------------------------- several networks
@@ -322,6 +341,7 @@ def _check_agreement(path, metadata: dict) -> None:
         "medians": (metadata.get("medians"), (inputs,)),
         "classes": (metadata["classes"], range(1, classes + 1)),
         "scaling": (metadata["scaling"]["shift"], (0, features)),
+        "targets": (metadata["targets"], (1, outputs) if metadata["task"] != "regression" else (outputs,)),
         "target_scaling": ((metadata["target_scaling"] or {}).get("shift"), (0, outputs)),
     }
     shape = metadata.get("pictures", {}).get("shape")

@@ -1,9 +1,13 @@
 """Settings in a model file that are of another kind are refused in one line, in every use."""
 
+import numpy as np
 import pytest
 from support.command_line import ONE, run, succeed, write_two_classes
 
+import nn
 from nn.files import model_file
+from nn.nn.model import FACTS, USUAL
+from nn.utils import DataError
 
 
 @pytest.mark.parametrize("key, value", [
@@ -36,6 +40,9 @@ def test_settings_of_trainings_are_read(folder, rule):
     ("task", "multiclass"), ("columns", ["b", "a"]), ("columns", None), ("columns", ["a"]), ("classes", ["1", "0"]),
     ("classes", None), ("classes", ["0"]), ("targets", ["z"]), ("dtype", "float64"),
     ("threshold", "half"), ("medians", [1.0]), ("number_type", "float16"), ("encoding", {}), ("layers", "3,1:sigmoid"),
+    ("loss", "mse"), ("gap_words", ["x"]), ("code_page", "latin-1"), ("number_type", "float64"),
+    ("label_type", "float"), ("pictures", {"range": 255, "shape": None, "alpha": "white"}),
+    ("target_scaling", []), ("scaling", None),
 ])  # fmt: skip
 def test_a_member_of_another_task_or_other_columns_is_refused(folder, key, value):
     write_two_classes(folder / "two.csv")
@@ -47,3 +54,101 @@ def test_a_member_of_another_task_or_other_columns_is_refused(folder, key, value
         result = run(*use.split())
         assert result.code == 65 and result.out == "" and result.err.count("\n") == 1, use
         assert result.err.startswith("nn: h.bin: damaged model file: "), use
+
+
+def test_a_member_that_reads_words_as_numbers_is_refused(folder):
+    """Also one without an encoding; a member to which yes and no are a category reads the same words."""
+    rows = [f"{['yes', 'no'][k % 2]},{['S', 'M', 'L'][k % 3]},{k % 7},{k % 5 > 2:d}" for k in range(60)]
+    (folder / "t.csv").write_text("\n".join(["truth,size,x,y", *rows]))
+    flags = "--layers", "auto,1", "--networks", 2, "--ordered", "size=S<M<L", "--epochs", 1, "-q"
+    succeed("train", "t.csv", "--model", "m.bin", *flags)
+    tensors, metadata = model_file.load("m.bin")
+    first, second = metadata["members"]
+    columns = metadata["encoding"]["columns"]
+    number = {**columns[2], "kind": "number"}
+    other_order = {**columns[1], "order": ["L", "M", "S"]}
+    for changed in ([number, *columns[1:]], [columns[0], other_order, columns[2]], [columns[0], number, columns[2]]):
+        encoding = {**metadata["encoding"], "columns": changed}
+        model_file._FILE.save("h.bin", tensors, {**metadata, "members": [first, {**second, "encoding": encoding}]})
+        for use in "info h.bin", "predict h.bin t.csv", "export h.bin -o h.onnx", "export h.bin -o h.c":
+            result = run(*use.split())
+            assert result.code == 65 and result.out == "" and result.err.count("\n") == 1, use
+            assert "member 1 has another `encoding` than the model" in result.err, use
+
+
+# ---------------------------------------------------------------- facts of other kinds
+
+HASHES = {"data": None, "rows": 9, "wide": [], "hashes": ""}
+HOSTILE = {  # each fact of a model with two columns, a and b, and two classes -> values that it cannot have
+    "columns": ["a", ["a"], [1, 2], {}, ["a", "b", "c"], ["a", "\ud800"]],
+    "targets": ["y", [1], {}, [], ["y", "z"]],
+    "classes": ["01", [0, 1], {}, [], ["0", "1", "2"], ["\ud800", "1"]],
+    "threshold": [None, "half", True, [0.5], {}, 10**400],
+    "holdout": [None, "0.1", True, -0.1, 1, []],
+    "dataset": ["t.csv", [], {}, {"path": 1, "sha256": None}, {"path": "a\0b", "sha256": None}],
+    "history": [None, [], {}, {"loss": [1.0]}, {"loss": ["a"], "val_loss": None}, {"loss": None, "val_loss": None}],
+    "config": [None, [], "target", {"target": {}}, {"holdout": 1}, {"folds": 0}, {"table": {"other": 1}}],
+    "temperature": [None, 0, -1.0, "1", [1.0], True],
+    "scaling": [
+        None, "none", [], {"kind": "none"}, {"kind": "no", "shift": [], "scale": []},
+        {"kind": "standardization", "shift": [1.0], "scale": [1.0]},
+        {"kind": "standardization", "shift": [1.0, 2.0], "scale": [1.0]},
+        {"kind": "standardization", "shift": [1.0, 2.0], "scale": [1.0, -1.0]},
+    ],
+    "target_scaling": [
+        [], {}, "none", {"kind": "standardization", "shift": [1.0, 2.0], "scale": [1.0, 1.0]},
+        {"kind": "standardization", "shift": [1.0], "scale": [1.0], "low": [2.0]},
+        {"kind": "standardization", "shift": [1.0], "scale": [1.0], "low": [2.0], "high": [1.0]},
+    ],
+    "medians": [None, "12", [1.0], [1.0, "2"], [1.0, 2.0, 3.0], {}],
+    "label_type": [None, "complex", 1, ["int"], "bool"],
+    "gap_words": [None, "NA", [1], {}, ["\ud800"]],
+    "code_page": [None, "utf-8", 1252, []],
+    "pictures": [
+        None, [], {}, {"range": 7, "shape": None, "alpha": "white"}, {"range": 255, "shape": [1, 2], "alpha": "white"},
+        {"range": 255, "shape": [1, 2, 3], "alpha": "white"}, {"range": True, "shape": None, "alpha": "white"},
+        {"range": 255, "shape": None, "alpha": 7},
+    ],
+    "crossed": [
+        None, [], {}, {"temperatures": [], "thresholds": []}, {"temperatures": [0.0], "thresholds": [0.5]},
+        {"temperatures": [1.0], "thresholds": [0.5]}, {"temperatures": [1.0], "thresholds": [0.5, 0.5]},
+    ],
+    "number_type": [None, "float16", 32, []],
+    "row_hashes": [None, [], {}, {**HASHES, "rows": 0}, {**HASHES, "hashes": "é"}, {**HASHES, "wide": [-1]}],
+    "weightless_rows": [None, -1, 1.5, "2", True, []],
+}  # fmt: skip
+
+
+def test_each_fact_of_a_model_has_hostile_values():
+    assert HOSTILE.keys() == {*FACTS}
+
+
+@pytest.fixture(scope="module")
+def facts(tmp_path_factory):
+    """The path of a file, and the tensors and metadata of a model."""
+    path = tmp_path_factory.mktemp("facts") / "h.bin"
+    x = np.random.default_rng(0).normal(size=(20, 2))
+    ds = nn.load(x, y=(x[:, 0] > 0).astype(int))
+    net = nn.Network.for_data(ds, "2,1")
+    nn.train(net, ds, epochs=1)
+    net.columns = ["a", "b"]
+    net.export(path)
+    return path, *model_file.load(path)
+
+
+@pytest.mark.parametrize("name", FACTS)
+def test_a_fact_of_another_kind_is_refused_in_one_line(facts, name):
+    path, tensors, metadata = facts
+    for value in HOSTILE.get(name, []):
+        model_file._FILE.save(path, tensors, {**metadata, name: value})
+        with pytest.raises(DataError) as refused:
+            nn.Model.load(path)
+        assert str(refused.value).startswith(f"{path}: damaged model file: "), value
+        assert "\n" not in str(refused.value)
+    missing = {key: value for key, value in metadata.items() if key != name}
+    model_file._FILE.save(path, tensors, missing)
+    if name not in USUAL:
+        with pytest.raises(DataError, match=f"`{name}` is missing"):
+            nn.Model.load(path)
+    else:
+        assert getattr(nn.Model.load(path).network, name) == USUAL[name]
