@@ -146,12 +146,12 @@ def _check_is_here(path: str, name: str, value) -> None:
 def _given_of(values: dict) -> dict:
     """Return what was given of a model's settings: not what --effort chose, nor what the data decided."""
     chosen, table = values.get("chosen"), values.get("table")
+    if not isinstance(chosen, list | None) or not isinstance(table, dict | None):
+        return values
     without = {"candidates", "chosen", "left_out", "table"} | {name for name in chosen or [] if isinstance(name, str)}
     has_scores_of_one_class = values.get("task") not in ("multiclass", "regression")
     if not has_scores_of_one_class and values.get("threshold") == DEFAULTS["threshold"]:
         without.add("threshold")  # which nobody gave: files keep the default, for two classes alone it may be said
-    if not isinstance(chosen, list | None) or not isinstance(table, dict | None):
-        return values
     return {name: value for name, value in values.items() if name not in without} | (table or {})
 
 

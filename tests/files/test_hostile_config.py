@@ -1,5 +1,7 @@
 """Settings in a model file that are of another kind are refused in one line, in every use."""
 
+import json
+
 import numpy as np
 import pytest
 from support.command_line import ONE, run, succeed, write_two_classes
@@ -74,6 +76,19 @@ def test_a_member_that_reads_words_as_numbers_is_refused(folder):
             result = run(*use.split())
             assert result.code == 65 and result.out == "" and result.err.count("\n") == 1, use
             assert "member 1 has another `encoding` than the model" in result.err, use
+
+
+@pytest.mark.parametrize("key", ["chosen", "table", "candidates", "left_out", "networks", "folds", "effort", "vary"])
+def test_printed_settings_of_another_kind_are_refused_or_passed_over(folder, key):
+    """As `nn info --json` prints them for a stranger's model, given to a training by --config."""
+    write_two_classes(folder / "two.csv")
+    for value in (-1, True, 1.5, "x", {"a": 1}, [[1]], [None], 10**400):
+        settings = {"layers": "2,1", "epochs": 1, key: value}
+        (folder / "c.json").write_text(json.dumps({"config": settings, "dataset": {"path": "two.csv"}}))
+        result = run("train", "--config", "c.json", "--model", "m.bin", "-q")
+        assert result.code in (0, 2), (value, result.err)
+        assert result.code == 0 or result.err.splitlines()[-1].startswith("nn: "), (value, result.err)
+        assert "internal error" not in result.err
 
 
 # ---------------------------------------------------------------- facts of other kinds
