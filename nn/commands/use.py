@@ -146,19 +146,27 @@ def explain_command(flags) -> None:
             log.warning("no importance of columns: %s", error)  # contributions need no metric
     write_page(flags, net, ds, about, found=found, important=important, trained=trained)
     if flags.output:
-        result |= {"contributions": flags.output, "error": _write_contributions(flags, net, ds.x, background)}
+        result |= {"contributions": flags.output, **_write_contributions(flags, net, ds.x, background)}
     if flags.json:
         print_json(result)
         return
     if "importance" in result:
         tables.importance_report(result["importance"], result["curves"], net)
     if flags.output and not flags.quiet:
-        exact = "exact" if result["error"] == 0 else f"within {result['error']:.2g} (a standard deviation)"
-        say(f"{flags.output}: contributions of {len(background)} background rows' difference, {exact}")
+        told = _errors_of_contributions(result["error"], result["background_error"])
+        say(f"{flags.output}: contributions of {len(background)} background rows' difference, {told}")
 
 
-def _write_contributions(flags, net, x, background) -> float:
-    """Write what each column contributes to each prediction; return the error."""
+def _errors_of_contributions(error: float, background_error: float | None) -> str:
+    """Return how exact contributions are: beside all coalitions, and beside other background rows."""
+    coalitions = "exact" if error == 0 else f"within {error:.2g} (a standard deviation)"
+    if background_error is None:
+        return coalitions
+    return f"{coalitions}; by the choice of background rows within {background_error:.2g} (a standard deviation)"
+
+
+def _write_contributions(flags, net, x, background) -> dict[str, float | None]:
+    """Write what each column contributes to each prediction; return the errors, by their keys in JSON."""
     from ..test.shapley import Explainer
     from .predictions import contribution_table
     from .table_file import write_table
@@ -166,7 +174,7 @@ def _write_contributions(flags, net, x, background) -> float:
     explainer = Explainer(net, background, len(x), exact=flags.exact, seed=flags.seed or 0)
     progress = progress_of(flags, "contributions to predictions")
     write_table(flags.output, contribution_table(net, explainer, x, progress))
-    return explainer.error
+    return {"error": explainer.error, "background_error": explainer.background_error}
 
 
 def export_command(flags) -> None:

@@ -27,7 +27,7 @@ BACKGROUND = 100  # rows
 EXACT = 10**7  # rows computed, up to which all coalitions are
 MOST_COLUMNS = 20  # of all coalitions
 WALKED = 1 << 22  # rows computed between two reports of progress
-CHECKED = 5  # rows computed twice, by other permutations, to tell the error
+CHECKED = 5  # rows computed twice, by other permutations, to tell the error, and whose background rows tell theirs
 OVERREAD = 32  # numbers behind those of a walk that the core may write
 ROOM = 1 << 21  # numbers of rows, each of a layer's width, 64 at least, that a thread computes at a time
 
@@ -43,6 +43,8 @@ class Explanation:
     feature_names   of the columns
     error           how far values are from those of all coalitions, as a standard deviation; 0: all were computed
     output_names    classes, or targets, of several outputs
+    background_error  how far values are from those against very many background rows, of which these were drawn, as a
+                    standard deviation; None for one background row, which cannot tell
     """
 
     values: np.ndarray
@@ -51,6 +53,7 @@ class Explanation:
     feature_names: list[str]
     error: float = 0.0
     output_names: list[str] = field(default_factory=list)
+    background_error: float | None = None
 
     def to_shap(self):
         """Return it as a shap.Explanation, for shap's pictures."""
@@ -101,8 +104,8 @@ def explain(net, x, background=None, *, exact: bool = False, seed: int = 0) -> E
 class Explainer:
     """Engines, and background rows with their values, for the explanations of many rows.
 
-    rows: how many will be explained, which decides whether all coalitions are computed. error: as Explanation has it,
-    found on the first rows. names: of the columns.
+    rows: how many will be explained, which decides whether all coalitions are computed. error, background_error: as
+    Explanation has them, found on the first rows. names: of the columns.
     """
 
     def __init__(self, net, background, rows: int, *, exact: bool = False, seed: int = 0):
@@ -119,6 +122,7 @@ class Explainer:
         self._room = ROOM // max(64, *(walker.width for _, walker, _ in self._walkers))  # rows
         self._is_exact = exact or 2**columns * rows * len(self._base) <= EXACT
         self.error: float | None = 0.0 if self._is_exact else None
+        self.background_error: float | None = None
 
     def rows_at_a_time(self, most: int) -> int:
         """Return how many rows are explained at a time, `most` at most, so that progress is told between."""
@@ -131,18 +135,33 @@ class Explainer:
         """Return the explanation of some rows, as `Dataset.x` has them."""
         net, rows = self._value.net, self._value.read(x)
         whole = self._value.of(rows)
-        values = self._contributions(rows, whole, self._seed)
+        values, squares = self._contributions(rows, whole, self._seed)
+        if self.background_error is None:
+            self.background_error = self._error_of_background(values[:CHECKED], squares[:CHECKED])
         if self.error is None:
-            again = self._contributions(rows, whole[:CHECKED], self._seed + 1)
+            again, _ = self._contributions(rows, whole[:CHECKED], self._seed + 1)
             self.error = float(np.sqrt(np.mean((again - values[:CHECKED]) ** 2) / 2))
         means = np.broadcast_to(self._base.mean(axis=0), whole.shape)
         outputs = list(net.classes or []) if net.task == "multiclass" else list(net.targets or [])
         if net.outputs == 1:
             values, means, outputs = values[:, :, 0], means[:, 0], []
-        return Explanation(values, means, raw_data(x), self.names, self.error, outputs)
+        return Explanation(values, means, raw_data(x), self.names, self.error, outputs, self.background_error)
 
-    def _contributions(self, rows: list[np.ndarray], whole: np.ndarray, seed: int) -> np.ndarray:
-        """Return Shapley values (rows, columns, outputs) of the first rows. whole: their values."""
+    def _error_of_background(self, values: np.ndarray, squares: np.ndarray) -> float | None:
+        """Return the standard error of means over background rows, as the root of its mean square over contributions.
+
+        values: these means, squares: those of the squares. Where each background row has an order of columns of its
+        own, the error of these orders is in it too.
+        """
+        count = len(self._base)
+        if count < 2 or not len(values):
+            return None
+        variances = np.maximum(squares - values**2, 0) / (count - 1)  # of the means
+        return float(np.sqrt(variances.mean()))
+
+    def _contributions(self, rows: list[np.ndarray], whole: np.ndarray, seed: int) -> tuple[np.ndarray, np.ndarray]:
+        """Return Shapley values (rows, columns, outputs) of the first rows, means over background rows, and the means
+        of their squares. whole: the values of the rows."""
         count, columns = len(self._base), len(self.names)
         order = np.tile(np.arange(columns, dtype=np.int32), (count, 1))
         order = np.random.default_rng(seed).permuted(order, axis=1)
@@ -155,53 +174,57 @@ class Explainer:
 
         with ThreadPoolExecutor(self._value.net.threads or default_threads()) as workers:
             found = list(workers.map(of_rows, range(0, len(whole), some)))
-        return np.concatenate(found) if found else np.empty((0, columns, whole.shape[1]))
+        if not found:
+            none = np.empty((0, columns, whole.shape[1]))
+            return none, none
+        values, squares = zip(*found, strict=True)
+        return np.concatenate(values), np.concatenate(squares)
 
-    def _by_coalitions(self, own: list[np.ndarray], whole: np.ndarray) -> np.ndarray:
-        """Return Shapley values (1, columns, outputs) of a row by all coalitions of columns.
+    def _by_coalitions(self, own: list[np.ndarray], whole: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Return Shapley values (1, columns, outputs) of a row by all coalitions of columns, and the means of squares.
 
         From each background row a walk in the order of a Gray code passes half of all coalitions, the opposite ones are
         the others. Columns in which the two rows are alike change first and most often.
         """
         columns, differ = len(self.names), self._differ(own)
         numbers = np.arange(1 << columns)
-        sizes = sum(numbers >> column & 1 for column in range(columns))
-        worth = np.zeros((len(numbers), whole.shape[1]))
+        count, outputs = len(self._base), whole.shape[1]
+        values, squares = np.zeros((columns, outputs)), np.zeros((columns, outputs))
         steps = np.arange(1, max(1, len(numbers) // 2))
         flipped = np.log2(steps & -steps).astype(int)  # the lowest bit of a step's number is the one that changes
         some = max(1, self._room // len(numbers))
-        for first in range(0, len(self._base), some):
+        for first in range(0, count, some):
             order = np.argsort(differ[0, first : first + some], axis=1, kind="stable").astype(np.int32)[:, flipped]
             coalitions = np.bitwise_xor.accumulate(1 << order.astype(np.int64), axis=1)
             _, along = self._along(own, whole, np.ascontiguousarray(order), differ, first)
-            for each, passed in zip(coalitions, along, strict=True):
-                worth[each] += passed[:, 0]
-                worth[numbers[-1] ^ each] += passed[:, 1]
-        worth /= len(self._base)
-        worth[0], worth[-1] = self._base.mean(axis=0), whole[0]
-        weights = np.array([factorial(s) * factorial(columns - s - 1) / factorial(columns) for s in range(columns)])
-        found = np.empty((1, columns, whole.shape[1]))
-        for column in range(columns):
-            without = numbers[(numbers >> column & 1) == 0]
-            gains = worth[without | 1 << column] - worth[without]
-            found[0, column] = (weights[sizes[without], None] * gains).sum(axis=0)
-        return found
+            worth = np.empty((len(order), len(numbers), outputs))
+            worth[:, 0], worth[:, -1] = self._base[first : first + some], whole[0]
+            for of_row, each, passed in zip(worth, coalitions, along, strict=True):
+                of_row[each] = passed[:, 0]
+                of_row[numbers[-1] ^ each] = passed[:, 1]
+            found = _shapley_values(worth)
+            values += found.sum(axis=0)
+            squares += (found**2).sum(axis=0)
+        return values[None] / count, squares[None] / count
 
-    def _by_order(self, own: list[np.ndarray], whole: np.ndarray, order: np.ndarray) -> np.ndarray:
+    def _by_order(self, own: list[np.ndarray], whole: np.ndarray, order: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Return Shapley values (rows, columns, outputs) by an order of columns, and its reverse, for each background
-        row."""
+        row, and the means of squares."""
         taken, differ = np.ascontiguousarray(order[:, :-1]), self._differ(own)  # the last step leads to the row itself
         rows, columns = len(whole), order.shape[1]
-        found, some = np.zeros((rows * columns, whole.shape[1])), max(1, self._room // (2 * rows * columns))
+        found, squares = np.zeros((2, rows * columns, whole.shape[1]))
+        some = max(1, self._room // (2 * rows * columns))
         for first in range(0, len(order), some):
             ends, along = self._along(own, whole, taken[first : first + some], differ, first)
             passed = np.concatenate([ends[:, None], along, ends[:, None, ::-1]], axis=1)
             gains = passed[:, 1:] - passed[:, :-1]
-            gains = (gains[:, :, 0] - gains[:, :, 1]).reshape(-1, whole.shape[1])
+            gains = (gains[:, :, 0] - gains[:, :, 1]).reshape(-1, whole.shape[1])  # both ways: twice a contribution
             places = order[first : first + some] + columns * np.arange(rows)[:, None, None]
             for k in range(whole.shape[1]):
                 found[:, k] += np.bincount(places.reshape(-1), gains[:, k], len(found))
-        return found.reshape(rows, columns, -1) / (2 * len(order))
+                squares[:, k] += np.bincount(places.reshape(-1), gains[:, k] ** 2, len(found))
+        found, squares = found.reshape(rows, columns, -1), squares.reshape(rows, columns, -1)
+        return found / (2 * len(order)), squares / (4 * len(order))
 
     def _differ(self, own: list[np.ndarray]) -> np.ndarray:
         """Return in which columns rows are unlike background rows, for any of the members: (rows, others, columns)."""
@@ -222,6 +245,23 @@ class Explainer:
         ends[:, :, 0], ends[:, :, 1] = self._base[some], whole[:, None]
         ends = ends.reshape(-1, *values.shape[1:])
         return ends, np.concatenate([values, ends[::-1]]).take(each[0][0], axis=0)
+
+
+def _shapley_values(worth: np.ndarray) -> np.ndarray:
+    """Return Shapley values (games, columns, outputs) of games with the worth (games, coalitions, outputs); bit c of a
+    coalition's number says whether column c is in it."""
+    games, coalitions, outputs = worth.shape
+    columns = coalitions.bit_length() - 1
+    numbers = np.arange(coalitions)
+    sizes = sum(numbers >> column & 1 for column in range(columns))
+    of_size = np.array([factorial(s) * factorial(columns - s - 1) / factorial(columns) for s in range(columns)])
+    found = np.empty((games, columns, outputs))
+    for column in range(columns):
+        halves = worth.reshape(games, -1, 2, 1 << column, outputs)  # without the column, and with it
+        gains = halves[:, :, 1] - halves[:, :, 0]
+        weights = of_size[sizes.reshape(-1, 2, 1 << column)[:, 0]]
+        found[:, column] = (weights[:, :, None] * gains).sum(axis=(1, 2))
+    return found
 
 
 # ---- walks from rows to a row by a column a step, and what a network gives on the way
