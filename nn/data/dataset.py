@@ -265,6 +265,7 @@ class Dataset:
     rows of those that sha256 stands for: the rows part_rows of whole, which has no inputs.
     memory: bytes within which the program is to stay; what has no room is in mapped files (data/records.py).
     pixel_range: of files of pictures, the number that stands for white.
+    row_names: how messages call a row of the whole, by its index, where they may have to: of the furthest targets.
     """
 
     x: np.ndarray | TableRows
@@ -298,6 +299,7 @@ class Dataset:
     pixel_range: int | None = None
     whole: Dataset | None = None
     part_rows: np.ndarray | None = None
+    row_names: dict[int, str] = field(default_factory=dict)
 
     def __post_init__(self):
         """Make arrays of what a person gives. Raises DataError for texts, and what `check` raises."""
@@ -388,6 +390,11 @@ class Dataset:
         if self.part_rows is not None:
             return self.part_rows[rows]
         return np.arange(*rows.indices(self.rows)) if isinstance(rows, slice) else np.arange(self.rows)[rows]
+
+    def row_name(self, row: int) -> str:
+        """Return how messages call a row."""
+        of_whole = row if self.part_rows is None else int(self.part_rows[row])
+        return self.row_names.get(of_whole) or f"data row {of_whole + 1}"
 
     def persistence(self) -> np.ndarray | None:
         """Return the forecast that nothing changes, (rows, outputs) in the targets' units; None if no series."""

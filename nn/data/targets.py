@@ -25,7 +25,7 @@ from .column import (
     shortened,
     valued,
 )
-from .dataset import AUTO_CLASSES, Dataset, Schema, Targets
+from .dataset import AUTO_CLASSES, Dataset, Schema, Targets, name_of
 from .fields import check_numbers, first_odd, gap_advice, place_of
 from .kinds import way_of_dates, way_of_numbers
 from .source import TableSource
@@ -38,6 +38,7 @@ _CLASS_ROWS = 10  # rows that each of them then needs, ...
 _CLASS_SHARE = 0.25  # ... and of the mean number of rows
 _FIRST_LABELS = -1, 3  # labels begin between these, unlike ages and years
 _LABEL_GAPS = 1.25, 5  # the last is at most this multiple of their number, and this more, unlike amounts and doses
+_FAR_TIMES, _MOST_FAR = 1e6, 0.25  # of the median: targets that are named, where they are no more of all
 _NAMED_CLASSES = 1000  # texts that are classes if they have _CLASS_ROWS rows each, on average
 
 
@@ -124,6 +125,9 @@ def dataset_of(x: np.ndarray, found: Targets | None, schema: Schema, **facts) ->
     if schema.classes is None and not schema.plain:
         y, classes = _positive_last(y, classes, task, schema.choices.positive, found.place)
     ds = Dataset(x, y, task, classes, target=schema.target, **facts)
+    if task == "regression":
+        furthest = np.unique(np.abs(y).argmax(axis=0)).tolist() if len(y) else []
+        ds.row_names = {row: found.row(row) for row in furthest}
     if classes is not None and schema.classes is None:
         ds.label_type = _type_of(classes, found.label_type)
     is_chosen = schema.task == "auto" and schema.classes is None and found.width == 1 and found.names is None
@@ -135,6 +139,38 @@ def dataset_of(x: np.ndarray, found: Targets | None, schema: Schema, **facts) ->
         place = found.columns[0] if found.columns else "the target"
         ds.remarks.append(f"{place}: {len(distinct)} whole numbers, taken as {what}; --task {cure}")
     return ds
+
+
+def about_far_targets(ds: Dataset) -> list[str]:
+    """Return a line for each target of which a few numbers are a million times the usual size, that of the median of
+    those that are not 0: the squared error of one of them is that of all other rows."""
+    if ds.task != "regression" or ds.y is None:
+        return []
+    lines = []
+    for target, values in enumerate(np.abs(ds.y.reshape(ds.rows, -1).astype(np.float64)).T):
+        rows = _far_rows(values)
+        if not len(rows):
+            continue
+        row = int(rows[values[rows].argmax()])
+        usual = float(np.median(values[values > 0]))
+        times = float(f"{values[row] / usual:.2g}")
+        shown = f"{times:,.0f}" if times < 1e12 else f"{times:g}"
+        mark = number_text(ds.y.reshape(ds.rows, -1)[row, target])
+        others = f", like {len(rows) - 1} more" if len(rows) > 1 else ""
+        column = f"column {ds.targets[target]}" if ds.targets else f"target {target + 1}"
+        found = f"{name_of(ds)}, {ds.row_name(row)}, {column}: found {mark}, {shown} times the median{others}"
+        lines.append(f"{found}; correct it or remove the row{gap_advice([mark]) if ds.places else ''}")
+    return lines
+
+
+def _far_rows(sizes: np.ndarray) -> np.ndarray:
+    """Return the rows of a few numbers that are _FAR_TIMES the median of all that are not 0; none where many are."""
+    counted = sizes[sizes > 0]
+    if not len(counted):
+        return np.zeros(0, np.intp)
+    least = _FAR_TIMES * (1 - 1e-6)  # rounded to float32
+    rows = np.flatnonzero(sizes >= least * np.median(counted))
+    return rows if len(rows) <= _MOST_FAR * len(sizes) else rows[:0]
 
 
 def _type_of(classes: list[str], label_type: str | None) -> str | None:

@@ -8,11 +8,13 @@ from dataclasses import asdict
 
 import numpy as np
 
+from .. import cluster
 from ..data import records
 from ..data.dataset import as_read_by
 from ..data.records import ROW_BYTES, beside_checkpoint, check_left, make_room, training_bytes
 from ..data.row_hashes import fact_of
 from ..data.splits import copied_rows, split_rows
+from ..data.targets import about_far_targets
 from ..ds import Dataset
 from ..files.checkpoint import Checkpoint
 from ..nn import Network
@@ -20,7 +22,7 @@ from ..nn.trained_rows import encoders_of
 from ..nn_aux import OF_FOLD
 from ..settings.flags import BY_NAME, checked_settings, takes
 from ..test.shapley import background_rows
-from ..utils import SideFileError, Stopped, StopRequest, UsageError
+from ..utils import SideFileError, Stopped, StopRequest, UsageError, log
 from ..watch.callbacks import Callback, Callbacks
 from .decision import check_decision, decide_by_members
 from .ensemble import Ensemble, check_several
@@ -79,6 +81,9 @@ def train(
     if callback is not None and not hasattr(callback, "epoch"):
         raise UsageError(f"callback {callback!r}: expected an object with methods of nn.Callback")
     ds = as_read_by(net, ds, goes_on=True)
+    if not net.reference and cluster.current().rank == 0:
+        for line in about_far_targets(ds):
+            log.warning("%s", line)
     validation_rows, named = _rows_and_name(validation)
     if settings.get("vary") is not None and named is None:
         named = SHARE

@@ -161,7 +161,7 @@ def cause_in(ds: Dataset) -> str | None:
         far = far_from_others(values)
         if len(far):
             name = ds.targets[target] if ds.targets else "the target"
-            mark = number_text(far[0])
+            mark = number_text(ds.y.dtype.type(far[0]))  # as the file has it
             told = f"{len(far)} of {len(rows)} values of {name} are far from all others, such as {mark}"
             return f"{told}: correct them, or leave their rows out (--missing {mark} if that marks a missing value)"
     return None

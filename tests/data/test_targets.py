@@ -4,11 +4,13 @@ import contextlib
 import gc
 
 import numpy as np
+import pandas as pd
 import pytest
 from support.command_line import run, succeed
 from support.tables import failure
 
 import nn
+from nn.data import targets
 from nn.data.csv_table import CsvReader
 
 
@@ -227,3 +229,65 @@ def test_the_cure_of_such_a_number_is_one_that_the_command_takes(folder):
     cure = told.split()[-1]
     assert cure == "--missing=-200" and "missing value, add" not in succeed(*flags, cure).err
     assert np.isnan(nn.load("t.csv", missing="-200").x.columns[0].values).sum() == 60
+
+
+# ---- a target a million times the usual size
+
+
+def prices(far: dict[int, float], rows: int = 100) -> list[float]:
+    """Numbers from 500 to 1,500, whose median is 1,000 and a little, but for those of some rows."""
+    usual = [(500, 1500, 1000, 1000)[row % 4] + row / 100 for row in range(rows)]
+    return [far.get(row, usual[row]) for row in range(rows)]
+
+
+@pytest.mark.parametrize(("far", "told"), [
+    ({16: 1.01e9}, "row 18, column price: found 1010000000, 1,000,000 times the median"),
+    ({16: 2.5e9, 3: -4e10}, "row 5, column price: found -40000000000, 40,000,000 times the median, like 1 more"),
+    ({16: 1e15}, "row 18, column price: found 1000000000000000, 1e+12 times the median"),
+    ({16: 9e8}, None), ({}, None), ({row: 1e10 for row in range(30)}, None), ({row: 0 for row in range(60)}, None),
+])  # fmt: skip
+def test_a_target_a_million_times_the_median_is_named(folder, far, told):
+    """Wherever it is read from: row 17 of the data is line 18 of the file; so many are no slips."""
+    values = prices(far)
+    path = table(folder / "t.csv", values, "price")
+    about = targets.about_far_targets(nn.load(path, task="regression", dtype="float64"))
+    of_network = ["--task", "regression", "--layers", "2,3,1", "--epochs", "1", "--model", "m.bin"]
+    of_file = run("--train", "--dataset", path, *of_network).err
+    if told is None:
+        assert about == [] and "times the median" not in of_file
+        return
+    (line,) = about
+    mark = told.partition("found ")[2].partition(",")[0]
+    assert line == f"{path}, {told}; correct it or remove the row, or --missing {mark} if that is a gap"
+    assert line.partition(": found")[0] in of_file and "times the median" in of_file
+
+
+def test_a_target_far_above_is_counted_among_those_that_are_not_zero(folder):
+    """Most claims are 0, and their median with them."""
+    values = [0.0] * 70 + prices({2: 3e9}, 30)
+    assert "row 74, column claim: found 3e+09, " in far_target(folder, values)[0].replace("3000000000", "3e+09")
+    assert far_target(folder, [0.0] * 99 + [5.0]) == []
+
+
+def far_target(folder, values) -> list[str]:
+    return targets.about_far_targets(nn.load(table(folder / "t.csv", values, "claim"), task="regression"))
+
+
+def test_a_far_target_is_named_in_python_too(folder):
+    """A row keeps its name where rows without a target were left out before it, and where some rows are trained on."""
+    values, x = prices({16: 1e12}), np.random.default_rng(0).normal(size=(100, 2))
+    frame = pd.DataFrame({"a": x[:, 0], "b": x[:, 1], "price": values})
+    frame.loc[4, "price"] = None
+    for train in (
+        lambda: nn.fit(frame, "price", layers="2,3,1", epochs=1),
+        lambda: nn.train(nn.Network("2,3,1", "regression"), nn.load(frame, target="price"), epochs=1, folds=2),
+    ):
+        with pytest.warns(nn.NnWarning, match="data row 17, column price: found 1e.12, 1,000,000,000 times"):
+            train()
+    ds = nn.Dataset(x, np.array(values), "regression")
+    with pytest.warns(nn.NnWarning, match="data row 17, target 1: found 1000000000000, .* remove the row$"):
+        nn.train(nn.Network("2,3,1", "regression"), ds.of_rows(np.arange(10, 60)), epochs=1)
+    several = nn.Dataset(x, np.column_stack([values, values[::-1]]), "regression", targets=["one", "other"])
+    assert [line.partition(": found")[0] for line in targets.about_far_targets(several)] == [
+        "the data, data row 17, column one", "the data, data row 84, column other"
+    ]  # fmt: skip

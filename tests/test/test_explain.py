@@ -112,7 +112,7 @@ def test_permutations_come_near_all_coalitions_and_are_exact_where_columns_act_i
 
 @pytest.mark.parametrize(("classes", "exact"), [(2, True), (3, True), (2, False), (3, False)])
 def test_the_error_by_the_choice_of_background_rows_is_the_deviation_over_draws(classes, exact, by_permutations):
-    """Twenty-four draws of 30 rows from 3,000: their deviation is known to some 15 %, of several contributions better."""
+    """Twenty-four draws of 30 rows from 3,000: their deviation is known to 15 %, of several contributions better."""
     net, ds = trained(2, classes)
     pool = package.load_for(net, table(3000, 5, classes), labelled=False).x
     generator = np.random.default_rng(0)

@@ -199,6 +199,18 @@ def remark_of(ds, caplog, **flags):
     return text
 
 
+def test_a_mark_is_told_as_the_file_has_it(caplog):
+    """Float32 holds 1.2e12 as 1199999942656, which --missing would not find in the file."""
+    ds = data("regression", targets=["price", "size"])
+    ds.y = np.column_stack([1000 + ds.y[:, 0], ds.y[:, 1]]).astype(np.float32)
+    ds.y[3, 0] = 1.2e12
+    nn.train(nn.Network.for_data(ds, "auto,4,2"), ds, epochs=1, learning_rate=1e-9)
+    (far,) = [text for text in caplog.messages if "times the median" in text]
+    (cause,) = warnings_in(caplog)
+    assert "data row 4, column price: found 1.2e+12, 1,200,000,000 times the median" in far
+    assert "such as 1.2e+12: correct them, or leave their rows out (--missing 1.2e+12 if" in cause
+
+
 def test_targets_ruined_by_a_mark_are_the_cause_that_is_told(caplog):
     ds = data("regression", targets=["price", "size"])
     ds.y[::8, 1] = -9999
