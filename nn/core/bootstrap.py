@@ -146,38 +146,52 @@ def in_each_resample(value_of: Callable, sampling: Sampling, weights, seed: int,
 
 
 def resampled(
-    sides: Sequence[Judged], weights: np.ndarray | None, seed: int, sampling: Sampling | None = None
+    sides: Sequence[Judged],
+    weights: np.ndarray | None,
+    seed: int,
+    sampling: Sampling | None = None,
+    names: Sequence[str] | None = None,
+    resamples: int | None = None,
 ) -> list[list[dict[str, float | None]]]:
-    """Return the metrics of each side in each resample; all sides have the same rows there."""
+    """Return the metrics of each side in each resample; all sides have the same rows there. names: of the metrics that
+    are asked for, None: all."""
     for side in sides:
-        side.values(weights)  # what all resamples share is made by one thread
+        side.values(weights, names)  # what all resamples share is made by one thread
 
     def values(row_weights: np.ndarray) -> list[dict[str, float | None]]:
         if not row_weights.any():
-            return [dict.fromkeys(side.names) for side in sides]
-        return [side.values(row_weights, exact=False) for side in sides]
+            return [dict.fromkeys(side.names if names is None else names) for side in sides]
+        return [side.values(row_weights, names, exact=False) for side in sides]
 
-    return in_each_resample(values, sampling or Sampling(len(sides[0].truth)), weights, seed)
+    return in_each_resample(values, sampling or Sampling(len(sides[0].truth)), weights, seed, resamples)
 
 
 # ---------------------------------------------------------------- intervals
 
 
 def intervals(
-    judged: Judged, weights: np.ndarray | None = None, *, sampling: Sampling | None = None, seed: int = 0
+    judged: Judged,
+    weights: np.ndarray | None = None,
+    *,
+    sampling: Sampling | None = None,
+    seed: int = 0,
+    names: Sequence[str] | None = None,
+    resamples: int | None = None,
 ) -> dict[str, Interval]:
     """Return the interval of each metric, in which the metric itself lies; None where there is none.
 
-    weights (rows,): as checked_weights returns them. sampling: None for independent rows.
+    weights (rows,): as checked_weights returns them. sampling: None for independent rows. names: of the metrics that
+    are asked for, None: all. resamples: None for RESAMPLES.
     """
     sampling = sampling or Sampling(len(judged.truth))
+    names = judged.names if names is None else names
     if sampling.units < 2:
-        return dict.fromkeys(judged.names)
-    values = resampled([judged], weights, seed, sampling)
-    ends = {name: interval([each[name] for (each,) in values]) for name in judged.names}
+        return dict.fromkeys(names)
+    values = resampled([judged], weights, seed, sampling, names, resamples)
+    ends = {name: interval([each[name] for (each,) in values]) for name in names}
     if sampling.are_independent and _count_alike(weights):
         ends |= _wilson_intervals(judged)
-    return {name: _around(value, ends[name], name, judged) for name, value in judged.values(weights).items()}
+    return {name: _around(value, ends[name], name, judged) for name, value in judged.values(weights, names).items()}
 
 
 def interval(values: Sequence[float | None]) -> Interval:

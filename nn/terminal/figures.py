@@ -18,6 +18,19 @@ def number_text(value) -> str:
     return f"{value:.6g}" if isinstance(value, float) else str(value)
 
 
+def short_text(value: float | None) -> str:
+    """Return a figure with three digits, zeros at the end too; `undefined` for None, and for what is beyond float64."""
+    if value is None or not math.isfinite(value):
+        return "undefined"
+    if value == 0:
+        return "0"
+    rounded = float(f"{value:.2e}")
+    power = math.floor(math.log10(abs(rounded)))
+    if not -5 <= power < 7:
+        return f"{value:.2e}"
+    return f"{rounded:.{max(0, 2 - power)}f}"
+
+
 def rate_text(value: float | None) -> str:
     """Return a rate, or a figure as large, with four decimals; `undefined` for None."""
     return "undefined" if value is None else f"{value:.4f}"

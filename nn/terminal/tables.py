@@ -14,6 +14,7 @@ from .figures import (
     comparison_lines,
     confused_pairs,
     count_text,
+    ends_text,
     facts_of,
     importance_lines,
     layer_lines,
@@ -23,6 +24,7 @@ from .figures import (
     rate_text,
     setting_text,
     shape_text,
+    short_text,
     target_lines,
 )
 
@@ -100,18 +102,27 @@ def _how_good(result: dict) -> str:
     baseline = result["baseline"]
     if "effort" not in result:
         kind, loss, training = _judged(result)
-        line = f"{kind} loss {loss:.4g}{'' if kind == 'training' else f', training loss {training:.4g}'}"
-        return line if baseline is None else f"{line}; {same} alone would have {baseline:.4g}"
+        line = f"{kind} loss {short_text(loss)}"
+        if kind != "training":
+            line = f"{line}, training loss {short_text(training)}"
+        return line if baseline is None else f"{line}; {same} alone would have {short_text(baseline)}"
     by = "out_of_fold" if "out_of_fold" in result else "validated"
-    measured = [f"{label} {number_text(result[by][name])}" for name, label in OF_EFFORT.items() if name in result[by]]
+    measured = [_with_interval(label, name, result[by]) for name, label in OF_EFFORT.items() if name in result[by]]
     line = f"{by.replace('_', ' ')}: {', '.join(measured)}"
-    by_target = [f"{row['target']} {number_text(row['r2'])}" for row in result[by].get("per_target", ())]
+    by_target = [f"{row['target']} {short_text(row['r2'])}" for row in result[by].get("per_target", ())]
     if by_target:
         line += f"; R2 by target: {', '.join(by_target)}"
     if baseline is None:
         return line
-    beside = f"log loss {baseline:.4g}" if result["classes"] else f"RMSE {math.sqrt(baseline):.4g}"
+    beside = f"log loss {short_text(baseline)}" if result["classes"] else f"RMSE {short_text(math.sqrt(baseline))}"
     return f"{line}; {same} alone would have {beside}"
+
+
+def _with_interval(label: str, name: str, figures: dict) -> str:
+    """Return a metric in three digits, with its 95 % interval where there is one."""
+    text = f"{label} {short_text(figures[name])}"
+    ends = figures.get("intervals", {}).get(name)
+    return text if ends is None else f"{text} (95 %: {ends_text(ends, short_text)})"
 
 
 def _judged(result: dict) -> tuple[str, float, float]:

@@ -10,6 +10,7 @@ Imports: utils, nn_aux, core, settings, data, backends, nn, matrix. Imported by:
 """
 
 from .reports import (
+    QUICK,
     binary_report,
     check_threshold,
     figures_of,
@@ -26,6 +27,6 @@ from .reports import (
 )
 
 __all__ = [
-    "binary_report", "check_threshold", "figures_of", "judged", "multiclass_report", "regression_report", "remarks",
-    "scores_of", "target_of", "test", "tested", "warn_of_trained", "without_remarks",
+    "QUICK", "binary_report", "check_threshold", "figures_of", "judged", "multiclass_report", "regression_report",
+    "remarks", "scores_of", "target_of", "test", "tested", "warn_of_trained", "without_remarks",
 ]  # fmt: skip

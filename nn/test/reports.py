@@ -35,6 +35,13 @@ from ..nn_aux import ACTIVATIONS
 from ..settings.values import check_is_number
 from ..utils import DataError, NnError, RowError, UsageError, listed, log
 
+QUICK = "quick"  # intervals that cost a training next to nothing
+QUICK_NAMES = {  # the metrics that have these: the first one and the loss
+    "binary": ("roc_auc", "log_loss"),
+    "multiclass": ("accuracy", "log_loss"),
+    "regression": ("rmse",),
+}
+QUICK_ROWS, QUICK_RESAMPLES = 10_000, 200
 MOST_OF_ONE_ROW = 0.1  # of the squared error
 LEAST_ROWS_OF_A_TENTH = 30  # of fewer rows some row has more than a tenth of the squared error by nature
 remarks = log.getChild("figures")  # on figures that are undefined, or set to 0
@@ -112,12 +119,14 @@ def scores_of(net, ds, first: int = 0) -> np.ndarray:
 
 
 def figures_of(
-    net, ds, scores: np.ndarray, *, threshold: float | None = None, intervals: bool = False, cuts=None, ranking=None
-) -> dict:
+    net, ds, scores: np.ndarray, *, threshold: float | None = None, intervals: bool | str = False, cuts=None,
+    ranking=None,
+) -> dict:  # fmt: skip
     """Return the figures of `test` for scores (rows, outputs) of the rows of `ds`, whoever predicted them.
 
-    cuts (rows,): the threshold of each row of two classes, where they have thresholds of their own; `threshold` is told
-    then. ranking (rows, 1): what orders them for the areas, where it is not the scores.
+    intervals: those of all metrics; QUICK: of the first metric and of the loss, by few resamples, and none of more than
+    QUICK_ROWS rows. cuts (rows,): the threshold of each row of two classes, where they have thresholds of their own;
+    `threshold` is told then. ranking (rows, 1): what orders them for the areas, where it is not the scores.
     """
     threshold = _checked_threshold(net, threshold)
     truth, scores, weights = judged(net, ds, scores)
@@ -133,16 +142,23 @@ def figures_of(
     left_out = getattr(ds, "left_out_rows", None)
     if left_out:
         report["left_out_rows"] = left_out
-    if intervals:
+    if intervals and (intervals != QUICK or len(truth) <= QUICK_ROWS):
         persistence = ds.persistence() if net.task == "regression" else None
         of_two = {"ranking": ranking} if net.task == "binary" else {}
         known = Judged(net.task, truth, scores, threshold if cuts is None else cuts, persistence, **of_two)
-        names = {f"macro_{name}" if name in report.get("macro", ()) else name: name for name in known.names}
-        found = intervals_of(known, checked_weights(weights, len(truth)), sampling=sampling_of(ds))
-        report["intervals"] = {
-            shown: None if name in report and report[name] is None else found[name] for shown, name in names.items()
-        }
+        report["intervals"] = _intervals_of(known, checked_weights(weights, len(truth)), ds, report, intervals == QUICK)
     return report
+
+
+def _intervals_of(known: Judged, weights: np.ndarray | None, ds, report: dict, are_quick: bool) -> dict:
+    """Return the intervals of metrics by their names in a report; None where the metric is undefined."""
+    of_few = {"names": QUICK_NAMES[known.task], "resamples": QUICK_RESAMPLES} if are_quick else {}
+    told = {}
+    for name, ends in intervals_of(known, weights, sampling=sampling_of(ds), **of_few).items():
+        shown = f"macro_{name}" if name in report.get("macro", ()) else name
+        is_undefined = name in report and report[name] is None
+        told[shown] = None if is_undefined else ends
+    return told
 
 
 def sampling_of(ds) -> Sampling:

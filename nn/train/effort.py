@@ -28,7 +28,7 @@ from ..nn import Network
 from ..nn.crossed import Crossed
 from ..nn_aux import EFFORTS
 from ..settings.flags import BY_NAME, DEFAULTS
-from ..test import figures_of, without_remarks
+from ..test import QUICK, figures_of, without_remarks
 from ..utils import Stopped, UsageError, log, told_once
 from ..watch.callbacks import Callback
 from ..watch.observe import Recording
@@ -422,7 +422,7 @@ class Effort:
         decided = decide_crossed(net, self._decision(net), crossed, ds.y, ds.weights)
         return {
             **decided,
-            "out_of_fold": figures_out_of_fold(net, self._ds, with_key=False),
+            "out_of_fold": figures_out_of_fold(net, self._ds, intervals=QUICK, with_key=False),
             **learned_by_rows(ds, net.crossed.calibrated, net.outputs),
         }
 
@@ -431,7 +431,8 @@ class Effort:
         ds, scores = self._ds.of_rows(self._validation_rows(), inputs=False), self._validated(net)
         decided = decide_by(net, self._decision(net), ds.y, scores, ds.weights)
         scores = net.calibrated(scores)
-        return {**decided, "validated": figures_of(net, ds, scores), **learned_by_rows(ds, scores, net.outputs)}
+        figures = figures_of(net, ds, scores, intervals=QUICK)
+        return {**decided, "validated": figures, **learned_by_rows(ds, scores, net.outputs)}
 
     def _config(self, candidate: Candidate) -> dict:
         """Return what the network's settings have beside those of its first candidate: what was given, and under

@@ -128,7 +128,7 @@ def judging_parts(net: Network, ds: Dataset, found=None) -> list[tuple[np.ndarra
 
 
 def figures_out_of_fold(
-    net: Network, ds: Dataset, found=None, *, threshold: float | None = None, intervals: bool = False,
+    net: Network, ds: Dataset, found=None, *, threshold: float | None = None, intervals: bool | str = False,
     each: bool = False, with_key: bool = True,
 ) -> dict:  # fmt: skip
     """Return the figures of `test` where each row is predicted by the network that did not know it, and `out_of_fold`.

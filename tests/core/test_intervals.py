@@ -12,7 +12,8 @@ import nn
 from nn.core import bootstrap
 from nn.core.bootstrap import Sampling, drawn, interval, intervals, student_quantile, wilson
 from nn.core.metrics import Judged, checked_weights
-from nn.test import binary_report, multiclass_report, regression_report
+from nn.test import QUICK, binary_report, figures_of, multiclass_report, regression_report
+from nn.test.reports import QUICK_ROWS
 
 
 @pytest.fixture(autouse=True)
@@ -292,3 +293,52 @@ def test_intervals_are_the_same_under_a_limit_and_not_of_the_reference(folder):
     assert succeed(*command, "--json", "--memory", "100M").json == succeed(*command, "--json").json
     result = run(*command, "--reference")
     assert result.code == 2 and "--intervals: --reference has no such thing" in result.err
+
+
+# ---- the few that a training tells
+
+
+def quick_data(task: str, rows: int = 120, **more):
+    """Return a network of a task with a data set, and scores of its rows."""
+    rng = np.random.default_rng(1)
+    y = rng.normal(size=rows) if task == "regression" else rng.integers(0, {"binary": 2, "multiclass": 3}[task], rows)
+    classes = None if task == "regression" else ["a", "b", "c"][: y.max() + 1]
+    ds = nn.Dataset(np.zeros((rows, 1)), y, task, classes, **more)
+    scores = rng.random((rows, ds.outputs))
+    if task == "multiclass":
+        scores /= scores.sum(axis=1, keepdims=True)
+    return nn.Network(f"1,{ds.outputs}", task), ds, scores
+
+
+@pytest.mark.parametrize("more", [{}, {"groups": np.arange(120) // 4}, {"times": np.arange(120)}], ids=str)
+@pytest.mark.parametrize(("task", "names"), [
+    ("binary", ["roc_auc", "log_loss"]), ("multiclass", ["accuracy", "log_loss"]), ("regression", ["rmse"]),
+])  # fmt: skip
+def test_quick_intervals_are_of_the_first_metric_and_the_loss_by_the_first_resamples(task, names, more, monkeypatch):
+    net, ds, scores = quick_data(task, **more)
+    quick = figures_of(net, ds, scores, intervals=QUICK)
+    monkeypatch.setattr(bootstrap, "RESAMPLES", 200)
+    every = figures_of(net, ds, scores, intervals=True)
+    assert quick.pop("intervals") == {name: every["intervals"][name] for name in names}
+    assert len(every.pop("intervals")) > 2 and quick == every
+
+
+def test_quick_intervals_stop_at_ten_thousand_rows_and_at_one_group():
+    for rows, has_intervals in ((QUICK_ROWS, True), (QUICK_ROWS + 1, False)):
+        assert ("intervals" in figures_of(*quick_data("regression", rows), intervals=QUICK)) is has_intervals
+    of_one = figures_of(*quick_data("binary", groups=np.zeros(120)), intervals=QUICK)
+    assert of_one["intervals"] == {"roc_auc": None, "log_loss": None}
+
+
+def test_a_training_tells_them_of_its_groups(folder):
+    """Rows of a group are alike: by groups the interval is much wider than by rows."""
+    rng = np.random.default_rng(0)
+    group = np.repeat(np.arange(30), 20)
+    part = rng.normal(size=30)[group]
+    x = rng.normal(size=600)
+    table = {"x": x, "group": group, "y": x + part + 0.1 * rng.normal(size=600)}
+    wide, of_rows = (
+        nn.fit(table, "y", effort="quick", **flags).metrics["out_of_fold"]["intervals"]["rmse"]
+        for flags in ({"group": "group"}, {"drop": "group"})
+    )
+    assert np.ptp(wide) > 1.5 * np.ptp(of_rows)

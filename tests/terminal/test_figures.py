@@ -8,6 +8,7 @@ from sklearn import metrics
 
 import nn
 from nn.terminal import console, figures, progress, tables
+from nn.terminal.figures import short_text
 from nn.test import binary_report, multiclass_report, regression_report
 from nn.test.reports import figures_by_target
 
@@ -185,15 +186,15 @@ def test_the_last_lines_of_a_training_have_its_own_numbers(capsys):
     assert lines[0] == "temperature 1.235: log loss 0.5124 -> 0.5000, Brier score 0.2500 -> 0.2000"
     assert lines[1] == "threshold 0.123457"
     assert lines[2] == "m.bin: 2 networks, 12,345 parameters, 3 of 5 epochs in 61.24 s (12.3 us a batch)"
-    assert lines[3] == "held-out loss 3.5, training loss 1; the class shares alone would have 0.6931"
+    assert lines[3] == "held-out loss 3.50, training loss 1.00; the class shares alone would have 0.693"
     of_best = last_lines(capsys, outcome(best_epoch=2, monitor="loss"))[1]
-    assert of_best.startswith("validation loss 3.25, training loss 2;")
+    assert of_best.startswith("validation loss 3.25, training loss 2.00;")
     of_folds = last_lines(capsys, outcome(best_epoch=2, folds=[1], mean={"f1": 0.5}, std={"f1": 0.1}))[-2]
-    assert of_folds.startswith("out-of-fold loss 3.25, training loss 2;")
+    assert of_folds.startswith("out-of-fold loss 3.25, training loss 2.00;")
     alone = outcome(val_loss=[], classes=None, epochs=3)
     assert last_lines(capsys, alone)[0] == "m.bin: 12,345 parameters, 3 epochs in 61.24 s (12.3 us a batch)"
-    assert last_lines(capsys, alone)[1] == "training loss 1; the mean alone would have 0.6931"
-    assert last_lines(capsys, alone | {"baseline": None})[1] == "training loss 1"
+    assert last_lines(capsys, alone)[1] == "training loss 1.00; the mean alone would have 0.693"
+    assert last_lines(capsys, alone | {"baseline": None})[1] == "training loss 1.00"
 
 
 def test_the_last_lines_of_an_effort_have_its_own_figures(capsys):
@@ -201,12 +202,34 @@ def test_the_last_lines_of_an_effort_have_its_own_figures(capsys):
     effort = outcome(effort="quick", chosen=[1, 2], tried=9, validated=measured)
     lines = last_lines(capsys, effort)
     assert lines[0] == "m.bin: 12,345 parameters in 61.24 s, effort quick: 2 of 9 candidates"
-    alone = "the class shares alone would have log loss 0.6931"
-    assert lines[1] == f"validated: ROC-AUC 0.912346, accuracy undefined; {alone}"
+    alone = "the class shares alone would have log loss 0.693"
+    assert lines[1] == f"validated: ROC-AUC 0.912, accuracy undefined; {alone}"
     of_numbers = {"rmse": 2.0, "per_target": [{"target": "u", "r2": 0.5}, {"target": "v", "r2": -1.25}]}
     effort = outcome(effort="best", chosen=[1], tried=9, out_of_fold=of_numbers, classes=None, baseline=6.25)
     lines = last_lines(capsys, effort)
-    assert lines[1] == "out of fold: RMSE 2; R2 by target: u 0.5, v -1.25; the mean alone would have RMSE 2.5"
+    assert lines[1] == "out of fold: RMSE 2.00; R2 by target: u 0.500, v -1.25; the mean alone would have RMSE 2.50"
+
+
+def test_the_last_line_has_the_intervals_that_are_known(capsys):
+    measured = {"roc_auc": 0.98228765, "pr_auc": 0.9, "log_loss": 0.029969, "intervals": {
+        "roc_auc": [0.9711111, 0.9988888], "log_loss": [0.0214, 0.0391499], "f1": [0.5, 0.6]}}  # fmt: skip
+    line = last_lines(capsys, outcome(effort="quick", chosen=[1], tried=9, out_of_fold=measured))[1]
+    assert line.startswith(
+        "out of fold: ROC-AUC 0.982 (95 %: 0.971 to 0.999), PR-AUC 0.900, log loss 0.0300 (95 %: 0.0214 to 0.0391);"
+    )
+    measured["intervals"] = {"roc_auc": None, "log_loss": [0.0214, 0.0391]}
+    line = last_lines(capsys, outcome(effort="quick", chosen=[1], tried=9, validated=measured))[1]
+    assert line.startswith("validated: ROC-AUC 0.982, PR-AUC 0.900, log loss 0.0300 (95 %: 0.0214 to 0.0391);")
+
+
+@pytest.mark.parametrize(("value", "text"), [
+    (0.98228765, "0.982"), (0.029969, "0.0300"), (0.99951, "1.00"), (0.9994, "0.999"), (1.0, "1.00"), (0.0, "0"),
+    (-1.2345, "-1.23"), (6059.28, "6060"), (6_059_280.0, "6060000"), (87_999_000_000.0, "8.80e+10"),
+    (-5.5e-7, "-5.50e-07"), (12.345, "12.3"), (999.9, "1000"), (123.4, "123"), (3, "3.00"), (None, "undefined"),
+    (float("inf"), "undefined"),
+])  # fmt: skip
+def test_a_short_figure_has_three_digits(value, text):
+    assert short_text(value) == text
 
 
 @pytest.mark.parametrize("loss, training, baseline, is_far", [

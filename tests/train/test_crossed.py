@@ -201,7 +201,12 @@ def test_training_test_compare_page_and_predictions_agree_to_the_digit(kind, fla
     told = succeed(*command, "--model", "m.bin", "-o", "o.csv").json
     tested = succeed("--test", "--model", "m.bin", "--json", "-v", "--intervals", "--report", "page.html").json
     if "out_of_fold" in told:
+        quick = told["out_of_fold"].pop("intervals")  # by fewer resamples
         assert {name: tested[name] for name in told["out_of_fold"]} == told["out_of_fold"]
+        for name, (low, high) in quick.items():
+            assert low <= told["out_of_fold"][name] <= high
+            wide = tested["intervals"][name][1] - tested["intervals"][name][0]
+            assert np.abs(np.subtract([low, high], tested["intervals"][name])).max() <= wide / 4 + 1e-9
     else:
         assert tested["members"] == told["folds"]
     succeed(*command, "--model", "other.bin", "--seed", 5)
