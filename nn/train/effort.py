@@ -423,7 +423,7 @@ class Effort:
         return {
             **decided,
             "out_of_fold": figures_out_of_fold(net, self._ds, intervals=QUICK, with_key=False),
-            **learned_by_rows(ds, net.crossed.calibrated, net.outputs),
+            **learned_by_rows(ds, net.crossed.calibrated, net.outputs, net.crossed.of_row),
         }
 
     def _validated_judgement(self, net: Network) -> dict:

@@ -242,7 +242,8 @@ class Ensemble:
         if net.loss != TASKS[ds.task][1]:
             return {}
         rows = ds.of_rows(net.crossed.rows, inputs=False)
-        return {"learned": learned_by_rows(rows, net.crossed.calibrated, net.outputs)["learned"]}
+        figures = learned_by_rows(rows, net.crossed.calibrated, net.outputs, net.crossed.of_row)
+        return {"learned": figures["learned"]}
 
     def _result(self) -> dict:
         run, weights = self._run, self._weights()

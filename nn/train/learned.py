@@ -94,18 +94,41 @@ def learned(outcomes: Sequence[tuple[float | None, Baseline | None]], weights: S
     return {"learned": loss < least, "baseline": told}
 
 
-def learned_by_rows(ds: Dataset, scores: np.ndarray, outputs: int) -> dict:
+def learned_by_rows(ds: Dataset, scores: np.ndarray, outputs: int, of_row: np.ndarray | None = None) -> dict:
     """Return the figures `learned` and `baseline` of scores of rows that their networks do not know; None where
-    undefined: whether their loss, log loss or MSE, is less than that of the class shares or the mean of these rows by
-    more than one standard error of the difference, and the loss of these."""
-    loss = TASKS[ds.task][1]
-    targets = targets_of(ds.y, ds.weights, outputs=outputs)
-    baseline = baseline_of(loss, targets, targets).told
-    differences = _row_losses(ds, scores) - _baseline_losses(ds, best_output(loss, targets))
-    if not np.isfinite(differences).all() or not np.isfinite(baseline):
+    undefined: whether their loss, log loss or MSE, is less than that of the baseline by more than one standard error of
+    the difference, and less than that of the constant that is best for all these rows; and the baseline's loss.
+
+    of_row (rows,): the fold of each row, whose baseline are the class shares or the mean of the other folds' rows;
+    None: those of all rows, where no fold knows them apart.
+    """
+    of_all = best_output(TASKS[ds.task][1], targets_of(ds.y, ds.weights, outputs=outputs))
+    least_losses = _losses_of_constants(ds, np.tile(of_all, (len(ds.y), 1)))
+    baseline_losses = least_losses
+    if of_row is not None:
+        baseline_losses = _losses_of_constants(ds, _constants_by_others(ds, of_all, of_row))
+    row_losses = _row_losses(ds, scores)
+    differences = baseline_losses - row_losses
+    if not np.isfinite(differences).all() or not np.isfinite(baseline_losses).all():
         return {"learned": None, "baseline": None}
-    gain = -float(np.average(differences, weights=ds.weights))
-    return {"learned": gain > standard_error(differences, ds.weights, ds.groups), "baseline": baseline}
+    gain = float(np.average(differences, weights=ds.weights))
+    is_surely_better = gain > standard_error(differences, ds.weights, ds.groups)
+    is_better_than_any = float(np.average(least_losses - row_losses, weights=ds.weights)) > 0
+    baseline = float(np.average(baseline_losses, weights=ds.weights))
+    return {"learned": is_surely_better and is_better_than_any, "baseline": baseline}
+
+
+def _constants_by_others(ds: Dataset, of_all: np.ndarray, of_row: np.ndarray) -> np.ndarray:
+    """Return for each row the class shares or the mean of the rows of the other folds (rows, outputs); of_all
+    (outputs,), those of all rows, where there is one fold."""
+    constants = np.tile(of_all, (len(ds.y), 1))
+    for fold in np.unique(of_row):
+        others = of_row != fold
+        if others.any():
+            weights = None if ds.weights is None else ds.weights[others]
+            targets = targets_of(ds.y[others], weights, outputs=len(of_all))
+            constants[of_row == fold] = best_output(TASKS[ds.task][1], targets)
+    return constants
 
 
 def _row_losses(ds: Dataset, scores: np.ndarray) -> np.ndarray:
@@ -119,13 +142,16 @@ def _row_losses(ds: Dataset, scores: np.ndarray) -> np.ndarray:
     return row_log_losses(ds.y, scores)
 
 
-def _baseline_losses(ds: Dataset, output: np.ndarray) -> np.ndarray:
-    """Return the loss of each row by an output that is the same for all."""
+def _losses_of_constants(ds: Dataset, constants: np.ndarray) -> np.ndarray:
+    """Return the loss of each row by the class shares or the mean that it is judged beside (rows, outputs)."""
     if ds.task == "regression":
         with np.errstate(over="ignore"):
-            return ((output - ds.y.reshape(len(ds.y), -1)) ** 2).mean(axis=1)
-    shares = output if ds.task == "multiclass" else np.array([1 - output[0], output[0]])
-    return -np.log(np.clip(shares, _LEAST_SHARE, 1.0))[ds.y]
+            return ((constants - ds.y.reshape(len(ds.y), -1)) ** 2).mean(axis=1)
+    shares = constants
+    if ds.task == "binary":
+        shares = np.column_stack([1 - constants[:, 0], constants[:, 0]])
+    of_true_class = shares[np.arange(len(ds.y)), ds.y]
+    return -np.log(np.clip(of_true_class, _LEAST_SHARE, 1.0))
 
 
 def tell(figures: dict, ds: Dataset) -> None:

@@ -162,6 +162,36 @@ def test_a_loss_is_learned_if_it_is_below_the_baseline_by_more_than_a_standard_e
     assert not outcomes[0] and outcomes[-1]
 
 
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize("task", ["binary", "multiclass", "regression"])
+def test_the_baseline_of_a_fold_is_what_the_other_folds_tell(task, weighted):
+    """Folds whose targets differ: the best constant of all rows knows the fold, that of the others does not."""
+    ds = data(task, 60)
+    order = np.argsort(ds.y if ds.y.ndim == 1 else ds.y[:, 0], kind="stable")
+    of_row = np.empty(60, np.int64)
+    of_row[order] = np.repeat([0, 1, 2], 20)
+    of_row[:12] = np.arange(12) % 3  # every class is in every fold
+    weights = np.random.default_rng(0).integers(1, 4, 60) if weighted else None
+    ds = nn.Dataset(ds.x, ds.y, task, ds.classes, weights=weights)
+    truth = ds.y.astype(np.float64) if task == "regression" else np.eye(len(ds.classes))[ds.y]
+    losses = np.empty(60)
+    for row in range(60):
+        others = of_row != of_row[row]
+        constant = np.average(truth[others], axis=0, weights=None if weights is None else weights[others])
+        if task == "regression":
+            losses[row] = ((constant - truth[row]) ** 2).mean()
+        else:
+            losses[row] = -np.log(constant @ truth[row])
+    outputs = {"binary": 1, "multiclass": truth.shape[1], "regression": truth.shape[1]}[task]
+    constants = np.tile(np.average(truth, axis=0, weights=weights), (60, 1))
+    scores = constants[:, 1:] if task == "binary" else constants
+    told = learned_by_rows(ds, scores, outputs, of_row)
+    assert told["baseline"] == pytest.approx(np.average(losses, weights=weights), rel=1e-6)
+    assert told["baseline"] > learned_by_rows(ds, scores, outputs)["baseline"]
+    assert told["learned"] is False  # it is better than what the others tell, and yet the same for all rows
+    assert learned_by_rows(ds, scores, outputs, np.zeros(60, int)) == learned_by_rows(ds, scores, outputs)
+
+
 def test_coins_are_seldom_learned_and_a_weak_signal_is():
     learned = {"coin": [], "signal": []}
     for seed, (kind, told) in itertools.product(range(6), learned.items()):
