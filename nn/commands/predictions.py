@@ -10,7 +10,7 @@ from ..core.metrics import decide
 from ..ds import Dataset
 from ..files.export.columns import class_names, output_names, prediction_names
 from ..test import scores_of
-from ..train.folds import out_of_fold
+from ..train.folds import check_scores, out_of_fold
 from ..utils import names_apart, told_apart
 from .table_file import Block, Table
 
@@ -44,6 +44,7 @@ def fold_table(net, ds: Dataset) -> Table:
     Behind the row is the number of the fold; there are no deviations. Classes are by the threshold that the other folds
     choose.
     """
+    check_scores(net)
     rows, folds, scores = out_of_fold(net, ds)
     some = ds.of_rows(rows)
     block = _columns(net, some, [np.asarray(rows), np.asarray(folds)], scores, [], net.crossed.threshold_of_row)

@@ -87,6 +87,7 @@ def compare_command(flags) -> None:
     """Print the metrics of two models side by side, the interval of their difference, and which is better."""
     from ..nn import Network
     from ..test.compare import RESERVED, Side, compared_sides
+    from ..train.folds import check_scores
 
     paths = split_names(flags.compare)
     if len(paths) != 2 or paths[0] == paths[1]:
@@ -95,6 +96,8 @@ def compare_command(flags) -> None:
     sides, abouts = [], []
     for net, path in zip(nets, paths, strict=True):
         ds, found, about, trained = unseen_rows(flags, net, path)
+        if found is not None:
+            check_scores(net)
         sides.append(Side(net, ds, None, trained) if found is None else Side.of(net, ds, found))
         abouts.append(about)
     say_run(flags, nets[0], console.about(sides[0].ds, abouts[0], nets[0]))

@@ -20,7 +20,7 @@ from ..data.encoding import Encoding, are_places
 from ..data.pictures import are_pictures
 from ..layers import Layer, parameter_shapes
 from ..layers import parse as parse_layers
-from ..nn_aux import SCALINGS, TASKS
+from ..nn_aux import METRICS, SCALINGS, TASKS
 from ..settings.values import THRESHOLD
 from ..utils import DataError, UsageError, is_file_name
 from .tensor_file import TensorFile, shortened
@@ -29,6 +29,7 @@ from .text_model import RETRAIN, is_text
 FORMAT = 3  # of all files that are written; 1 and 2, which know less of their data, are read too
 _DTYPES = {"float32": "F32", "float64": "F64"}
 FOLD, SCORE = "rows.fold", "rows.score"  # tensors of the rows that a model was trained on, of no network
+SCORE_TYPE = np.dtype(np.float32)  # of these scores, whatever the type of the networks
 _FOLD_TYPES = {"U8": np.uint8, "U32": np.uint32}
 IN_MEMORY = "the network"  # how errors call a file that is none
 _FILE = TensorFile("nn", "model file", "a model that `nn --train` wrote", RETRAIN, "write one with `nn --train`")
@@ -271,10 +272,37 @@ _METADATA = {
 }
 _MEMBER = {"weight": lambda value: _is_number(value) and value > 0}
 _NOT_SHARED = ("members", "temperature", "crossed", "row_hashes")  # what members' metadata do not take from that of all
+_ARE_RATES = {name: _optional(_is_number) for name in METRICS}  # of rows, or of a part of them
+_INTERVAL = _optional(lambda ends: _ARE_NUMBERS(ends) and len(ends) == 2)
+_FIGURES = {  # what `test` tells of all rows that folds judge
+    **_ARE_RATES,
+    **dict.fromkeys(("rows", "threshold", "tp", "fp", "fn", "tn"), _is_number),
+    "weighted": lambda value: value is True,
+    "target": _optional(lambda value: _is_choice(value) or _ARE_TEXTS(value)),
+    "left_out_rows": lambda value: isinstance(value, dict) and all(map(_is_whole, value.values())),
+    "macro": lambda value: _has(value, _ARE_RATES, _ARE_RATES),
+    "confusion": _all(_ARE_NUMBERS),
+    "per_class": _all(lambda row: _has(row, {**_ARE_RATES, "class": _is_text, "support": _is_number}, _ARE_RATES)),
+    "per_target": _all(lambda row: _has(row, {**_ARE_RATES, "target": _is_text}, _ARE_RATES)),
+    "intervals": lambda value: isinstance(value, dict) and all(map(_INTERVAL, value.values())),
+}
+_OF_TASK = {  # without which figures cannot be told
+    "binary": {"tp", "fp", "fn", "tn", "threshold", "precision", "recall", "roc_auc"},
+    "multiclass": {"accuracy", "macro", "confusion", "per_class"},
+    "regression": {"rmse", "mae", "r2"},
+}
+
+
+def are_figures(value) -> bool:
+    """Return True for figures of some task, as `test` tells them."""
+    is_known = _has(value, _FIGURES, _FIGURES.keys() - {"rows"}) and value.keys() <= _FIGURES.keys()
+    return is_known and any(names <= value.keys() for names in _OF_TASK.values())
+
+
 _CROSSED = {
     "temperatures": _all(_MEMBER["weight"]),
     "thresholds": _ARE_NUMBERS,
-    "figures": lambda value: isinstance(value, dict),
+    "figures": are_figures,
     "retrained": lambda value: value is True,
 }
 _NUMBER_TYPES = "float32", "float64"
@@ -382,11 +410,21 @@ def _check_types(path, header: dict, dtype: str) -> None:
         found = entry.get("dtype") if isinstance(entry, dict) else None
         if name == FOLD and found in tuple(_FOLD_TYPES):
             continue
+        if name == SCORE and found == _DTYPES[SCORE_TYPE.name]:
+            continue
         if found != _DTYPES[dtype]:
             raise DataError(
                 f"{path}: damaged model file: {shortened(name)} is of type {shortened(found)}, "
                 f"expected {_DTYPES[dtype]}; {RETRAIN}"
             )
+
+
+def _check_classes_of_figures(path, figures: dict, outputs: int) -> None:
+    """Raise DataError unless figures of several classes are of all classes that a network tells apart."""
+    rows = figures.get("confusion", ())
+    sizes = {len(rows), len(figures.get("per_class", ())), *map(len, rows)}
+    if "confusion" in figures and (sizes != {outputs} or not any(map(any, rows))):
+        raise DataError(f"{path}: damaged model file: `crossed` has figures of other classes; {RETRAIN}")
 
 
 def _check_crossed(path, tensors: dict[str, np.ndarray], metadata: dict) -> None:
@@ -403,12 +441,15 @@ def _check_crossed(path, tensors: dict[str, np.ndarray], metadata: dict) -> None
     if judged.size and judged.max() >= folds:
         raise DataError(f"{path}: damaged model file: {FOLD} has fold {judged.max()} of {folds}; {RETRAIN}")
     if score is None:
-        if "figures" not in metadata["crossed"]:
+        figures = metadata["crossed"].get("figures", {})
+        if not _OF_TASK[metadata["task"]] <= figures.keys():
             raise DataError(f"{path}: damaged model file: {SCORE} is missing; {RETRAIN}")
+        _check_classes_of_figures(path, figures, _layers_of(metadata)[-1].outputs)
         return
     wanted = (len(judged), _layers_of(metadata)[-1].outputs)
-    if score.shape != wanted or score.dtype.name != metadata["dtype"]:
-        found = f"{score.dtype.name} {score.shape}, expected {metadata['dtype']} {wanted}"
+    types = {SCORE_TYPE.name, metadata["dtype"]}  # of the weights in files of an earlier state
+    if score.shape != wanted or score.dtype.name not in types:
+        found = f"{score.dtype.name} {score.shape}, expected {SCORE_TYPE.name} {wanted}"
         raise DataError(f"{path}: damaged model file: {SCORE} is {found}; {RETRAIN}")
     if not is_finite(score):
         raise DataError(f"{path}: {SCORE} holds a number that is not finite; train again")

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from ..core.thresholds import tempered
+from ..files.model_file import SCORE_TYPE
 
 MOST_BYTES = 10**9  # of scores that a model keeps
 
@@ -28,9 +29,10 @@ class Crossed:
     """The folds of the rows of a data set, and the scores of those that a fold judges.
 
     fold (rows of the data,): no_fold where none judges the row. scores: of the rows that are judged, as the data has
-    them one after the other, (judged rows, outputs), in the targets' units and before any temperature; None where they
-    would be more than MOST_BYTES. temperatures, thresholds: of each fold, found on the rows of the others. figures:
-    those of `test` for all rows that are judged, where the scores are not kept. is_retrained: whether the model's
+    them one after the other, (judged rows, outputs), float32 whatever the network's type, in the targets' units and
+    before any temperature; None in the model of a file that keeps none. temperatures, thresholds: of each fold, found
+    on the rows of the others. figures: those of `test` for all rows that are judged, with their intervals, where the
+    scores are more than MOST_BYTES: a file has them in the place of the scores. is_retrained: whether the model's
     networks were trained on all rows since, so that none of them predicts a row without knowing it.
     """
 
@@ -47,7 +49,12 @@ class Crossed:
         kind = fold_type(folds)
         fold = np.full(count, no_fold(kind), kind)
         fold[rows] = of_row
-        return cls(fold, scores, [1.0] * folds, [0.5] * folds)
+        return cls(fold, scores.astype(SCORE_TYPE, copy=False), [1.0] * folds, [0.5] * folds)
+
+    @property
+    def is_large(self) -> bool:
+        """Return whether the scores are more than a model keeps."""
+        return self.scores is not None and self.scores.nbytes > MOST_BYTES
 
     @property
     def rows(self) -> np.ndarray:

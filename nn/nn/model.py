@@ -106,9 +106,9 @@ def _row_tensors(net) -> dict[str, np.ndarray]:
     """Return what a model keeps of each row that it was trained on."""
     if net.crossed is None:
         return {}
-    if net.crossed.scores is None:
+    if net.crossed.figures is not None:
         return {model_file.FOLD: net.crossed.fold}
-    return {model_file.FOLD: net.crossed.fold, model_file.SCORE: net.crossed.scores.astype(net.dtype, copy=False)}
+    return {model_file.FOLD: net.crossed.fold, model_file.SCORE: net.crossed.scores}
 
 
 def _folded(net) -> tuple[list[np.ndarray], list[np.ndarray]]:

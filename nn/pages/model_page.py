@@ -23,7 +23,7 @@ from ..terminal.figures import count_text, ends_text, number_text, rate_text, se
 from ..test import figures_of, judged, without_remarks
 from ..test.importance import curves, importance
 from ..test.values import gives_logits, names_of
-from ..train.folds import by_fold, judging_parts
+from ..train.folds import NO_SCORES, by_fold, judging_parts, kept_figures
 from ..utils import DataError, listed
 from .chart import Axis, Line, Plot
 from .page import Block, Page, Table, image_of
@@ -75,6 +75,9 @@ def _about(net) -> str:
 
 def _test(page: Page, net, ds, about: str, found, threshold, important, progress) -> None:
     """Add what a test tells."""
+    if found is not None and found[2] is None:
+        _test_by_kept_figures(page, net, ds, about, found, threshold, important, progress)
+        return
     rows = ds if found is None else ds.of_rows(found[0])
     truth, scores, weights = judged(net, rows, None if found is None else found[2])
     weights = checked_weights(weights, len(truth))
@@ -82,13 +85,27 @@ def _test(page: Page, net, ds, about: str, found, threshold, important, progress
         has_intervals = LEAST_INTERVALS <= len(truth) <= MOST_INTERVALS
         beside = {} if found is None else by_fold(net, threshold)
         result = figures_of(net, rows, scores, threshold=threshold, intervals=has_intervals, **beside)
-    page.answer = [_answer(net, result, about)]
+    page.answer = [_answer(net, result, about), *_by_whom(net, found)]
     blocks = _OF_TASK[net.task](net, result, truth, scores, weights)
     headers = ["", "", "95 % interval" if has_intervals else ""]
     page.sections["Result"] = [Table("metrics", headers, figures.metric_lines(result)), *_by_target(result), *blocks]
     if np.ndim(ds.x) == 4:
         page.sections["The worst mistakes"] = [mistakes(net, rows.x, truth, scores)]
         return
+    _add_columns_that_matter(page, net, ds, found, important, progress)
+    page.sections["Where it errs most"] = [groups(net, rows.x, truth, scores, weights)]
+
+
+def _by_whom(net, found) -> list[str]:
+    """Return a sentence on whose predictions are judged out of fold."""
+    if found is None:
+        return []
+    if net.crossed.is_retrained:
+        return ["Each row was predicted by networks of earlier rows only; those that predict now know all of them."]
+    return ["One fold's networks judge each row, all predict new ones: it may be a little better than told."]
+
+
+def _add_columns_that_matter(page: Page, net, ds, found, important, progress) -> None:
     try:
         known, curves_of = important or _important(net, ds, found, progress)
         page.sections["Columns that matter"] = [*_known_rows(net, found), *_importance(net, known, curves_of)]
@@ -96,7 +113,16 @@ def _test(page: Page, net, ds, about: str, found, threshold, important, progress
         page.answer += [f"What matters most: {listed(best)}."] if best else []
     except DataError as error:
         page.sections["Columns that matter"] = [str(error)]
-    page.sections["Where it errs most"] = [groups(net, rows.x, truth, scores, weights)]
+
+
+def _test_by_kept_figures(page: Page, net, ds, about: str, found, threshold, important, progress) -> None:
+    """Add what a test tells of rows whose out-of-fold scores the model does not keep."""
+    result = kept_figures(net, threshold, intervals=True)
+    page.answer = [_answer(net, result, about), *_by_whom(net, found)]
+    metrics = Table("metrics", ["", "", "95 % interval"], figures.metric_lines(result))
+    page.sections["Result"] = [metrics, *_by_target(result), f"Only these can be told: {NO_SCORES}."]
+    if np.ndim(ds.x) != 4:
+        _add_columns_that_matter(page, net, ds, found, important, progress)
 
 
 def _by_target(result: dict) -> list[Table]:

@@ -264,7 +264,12 @@ def _rows(result) -> str:
 
 
 def _remarks(result) -> str:
-    return f"{', weighted' if result.get('weighted') else ''}{', out of fold' if result.get('out_of_fold') else ''}"
+    told = ""
+    if result.get("weighted"):
+        told += ", weighted"
+    if result.get("out_of_fold"):
+        told += ", out of fold (each judged by one fold's networks, new rows by all)"
+    return told
 
 
 STEPS_OF_NO_LAYER = {

@@ -26,6 +26,7 @@ from ..utils import SideFileError, Stopped, StopRequest, UsageError, log
 from ..watch.callbacks import Callback, Callbacks
 from .decision import check_decision, decide_by_members
 from .ensemble import Ensemble, check_several
+from .folds import with_figures
 from .learned import tell
 from .member import Member, NotFinite
 from .options import Options, is_decided_later, options_of, settings_by_kind
@@ -113,6 +114,8 @@ def train(
                 ensemble = Ensemble(net, ds, options, of_net, several)
                 with records.within(make_room(net, ds, ensemble.training_bytes())):
                     result = ensemble.train(apart, **beside)
+    if not saving.about:  # what is trained here is no candidate of a choice, which keeps its own
+        with_figures(net, ds)
     result |= _facts_of_rows(ds, rows)
     remember(net, ds, options, rows, before=before)
     tell(result, ds)

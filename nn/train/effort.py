@@ -24,6 +24,7 @@ from ..data.records import beside_checkpoint, program_bytes
 from ..data.splits import fold_rows, split_rows
 from ..ds import Dataset
 from ..files.checkpoint import Checkpoint
+from ..files.model_file import SCORE_TYPE
 from ..nn import Network
 from ..nn.crossed import Crossed
 from ..nn_aux import EFFORTS
@@ -45,7 +46,7 @@ from .candidates import (
     multiply_adds,
 )
 from .decision import check_decision, decide_by, decide_crossed, judged, rules_in
-from .folds import figures_out_of_fold
+from .folds import figures_out_of_fold, with_figures
 from .learned import learned_by_rows, tell
 from .means import has_many_words, means_of
 from .options import LOSS, OF_VALIDATION, Monitor, Options, check_calibration, options_of
@@ -84,7 +85,9 @@ def fits(ds: Dataset, effort: str | None) -> bool:
     parameters = (INPUTS_A_COLUMN * (ds.inputs - dates) + INPUTS_A_DATE * dates) * MOST_UNITS + MOST_UNITS**2
     networks = MANY_FOLDS * MANY_CANDIDATES * VECTORS * parameters * np.dtype(widest.dtype).itemsize
     networks *= 2 if effort == "best" else 1  # with ten candidates, one of them twice as wide
-    return program_bytes(widest, MANY_ROWS_BATCH) + networks <= ds.memory
+    scores = (MANY_CANDIDATES + 1) * ds.rows * (ds.outputs or 1) * SCORE_TYPE.itemsize  # and those of the choice
+    scores *= 2 if effort == "best" else 1
+    return program_bytes(widest, MANY_ROWS_BATCH) + networks + scores <= ds.memory
 
 
 def most_folds(ds: Dataset, rows: np.ndarray, wanted: int, seed: int) -> int | None:
@@ -420,6 +423,7 @@ class Effort:
         """Decide by the rows that folds judge, each as the others choose; return what is told of it."""
         ds = self._ds.of_rows(crossed.rows, inputs=False)
         decided = decide_crossed(net, self._decision(net), crossed, ds.y, ds.weights)
+        with_figures(net, self._ds)
         return {
             **decided,
             "out_of_fold": figures_out_of_fold(net, self._ds, intervals=QUICK, with_key=False),

@@ -27,7 +27,7 @@ from ..utils import LayersMismatch, UsageError, listed, log
 from ..watch.callbacks import Callback
 from .call import train
 from .effort import Effort, effort_for, why_not
-from .folds import figures_out_of_fold, remark_on_rows_apart, unseen_of, unseen_parts
+from .folds import check_scores, figures_out_of_fold, remark_on_rows_apart, unseen_of, unseen_parts
 from .options import settings_by_kind
 
 OF_FIT = "load", "network", "engine", "train", "several", "checkpoint"  # whose settings fit takes
@@ -215,5 +215,9 @@ def compare(a, b, data, *, seed: int = 0) -> dict:
     nets = [model.network if isinstance(model, Model) else model for model in (a, b)]
     nets = [net if isinstance(net, Network) else Network.of_file(net) for net in nets]
     datasets = [data if isinstance(data, Dataset) else load_for(net, data) for net in nets]
-    sides = [Side.of(net, ds, unseen_of(net, ds)) for net, ds in zip(nets, datasets, strict=True)]
+    unseen = [unseen_of(net, ds) for net, ds in zip(nets, datasets, strict=True)]
+    for net, found in zip(nets, unseen, strict=True):
+        if found is not None:
+            check_scores(net)
+    sides = [Side.of(*side) for side in zip(nets, datasets, unseen, strict=True)]
     return compared_sides(sides, ("a", "b"), seed=seed)

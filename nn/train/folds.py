@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 
@@ -13,7 +14,8 @@ from ..nn import Network
 from ..nn.crossed import Crossed
 from ..nn.prediction import in_units
 from ..nn.trained_rows import is_training_data
-from ..test import figures_of, remarks
+from ..nn_aux import METRICS
+from ..test import check_threshold, figures_of, remarks, without_remarks
 from ..utils import DataError, log, told_once
 from .decision import judged
 
@@ -55,20 +57,53 @@ def crossed_of(net: Network, ds: Dataset) -> Crossed:
         expected = f"the {len(net.crossed.fold)} that the model was trained on"
         found = f"{name_of(ds)}: found {ds.rows} rows, expected {expected}"
         raise DataError(f"{found}; restore the old file, give rows with --dataset, or train again")
-    if net.crossed.scores is None:
-        raise DataError("the model keeps no scores, which would be too large; give rows with --dataset")
     return net.crossed
 
 
-def out_of_fold(net: Network, ds: Dataset) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+NO_SCORES = "the model keeps the out-of-fold figures of its training alone, not the scores of rows, more than 1 GB"
+
+
+def check_scores(net: Network) -> None:
+    """Raise DataError for a network that keeps no out-of-fold scores, for what needs those of each row."""
+    if net.crossed.scores is None:
+        known = METRICS.keys() & net.crossed.figures.keys()
+        told = [f"{METRICS[name].label} {net.crossed.figures[name]:.6g}" for name in METRICS if name in known]
+        raise DataError(f"{NO_SCORES}: {', '.join(told)}; give other rows with --dataset")
+
+
+def with_figures(net: Network, ds: Dataset) -> None:
+    """Let a network keep the figures of its out-of-fold scores, and their intervals, where the scores are too large for
+    a file."""
+    if net.crossed is not None and net.crossed.is_large:
+        with without_remarks():
+            figures = figures_out_of_fold(net, ds, intervals=True, with_key=False)
+        net.describe(crossed=replace(net.crossed, figures=figures))
+
+
+def kept_figures(net: Network, threshold: float | None, intervals: bool) -> dict:
+    """Return the figures that a network keeps in the place of out-of-fold scores; say in a line what it cannot tell.
+    Raises DataError for another threshold than those of the folds."""
+    check_threshold(net, threshold)
+    if threshold is not None:
+        check_scores(net)
+    log.warning("%s: nothing else can be told of these rows", NO_SCORES)
+    figures = dict(net.crossed.figures)
+    if not intervals:
+        figures.pop("intervals", None)
+    return figures
+
+
+def out_of_fold(net: Network, ds: Dataset) -> tuple[np.ndarray, np.ndarray, np.ndarray | None]:
     """Return (rows, their folds, scores) of a network that `folds` trained on ds, as it keeps them: each row is
     predicted by networks that do not know it, at the epoch and with the weights that the other folds choose.
 
     rows: indices of those that a fold tested, ascending. Several cross-validations may have trained the network
-    (effort): scores are then a weighted mean. Probabilities are calibrated by the temperature of the row's fold.
+    (effort): scores are then a weighted mean. Probabilities are calibrated by the temperature of the row's fold. None
+    in the place of scores that the network does not keep.
     """
     crossed = crossed_of(net, ds)
-    return crossed.rows, crossed.of_row, crossed.calibrated
+    scores = None if crossed.scores is None else crossed.calibrated
+    return crossed.rows, crossed.of_row, scores
 
 
 def predicted_out_of_fold(
@@ -93,8 +128,7 @@ def predicted_out_of_fold(
 def unseen_of(net: Network, ds: Dataset):
     """Return what out_of_fold returns where these are the rows that the folds of a network divided, known by their
     digest; None for others, and where no fold knows rows apart."""
-    has_scores = net.crossed is not None and net.crossed.scores is not None
-    if not has_scores or net.holdout or ds.is_part or not is_training_data(net, ds):
+    if net.crossed is None or net.holdout or ds.is_part or not is_training_data(net, ds):
         return None
     return out_of_fold(net, ds)
 
@@ -138,6 +172,8 @@ def figures_out_of_fold(
     whether there is the key `out_of_fold`.
     """
     rows, of_fold, scores = found or out_of_fold(net, ds)
+    if scores is None:
+        return {**kept_figures(net, threshold, intervals), "out_of_fold": True, "trained_rows": 0}
     of_rows = ds.of_rows(rows, inputs=False)
     beside = by_fold(net, threshold)
     result = figures_of(net, of_rows, scores, threshold=threshold, intervals=intervals, **beside)

@@ -271,7 +271,8 @@ def test_a_threshold_that_is_given_judges_all_rows(folder):
     assert {fold["threshold"] for fold in told["members"]} == {0.2}
 
 
-def test_double_precision_keeps_its_scores():
+def test_double_precision_keeps_its_scores_as_float32():
     ds, net = data("regression", 60), network("regression", dtype="float64")
     nn.train(net, ds, folds=2, epochs=2, validation="fold", holdout=0.0)
-    assert net.crossed.scores.dtype == np.float64 and out_of_fold(net, ds)[2].dtype == np.float64
+    assert net.crossed.scores.dtype == out_of_fold(net, ds)[2].dtype == np.float32
+    assert net.dtype == "float64"
