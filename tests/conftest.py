@@ -80,6 +80,16 @@ def pytest_collection_modifyitems(config, items) -> None:
             item.add_marker(beside)
 
 
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config, log):
+    """Let a process that has no more tests take some of another's, unless --dist says otherwise: some tests are long."""
+    if config.getvalue("dist") != "load":
+        return None
+    from xdist.scheduler import WorkStealingScheduling
+
+    return WorkStealingScheduling(config, log)
+
+
 def pytest_terminal_summary(terminalreporter) -> None:
     """End with one line for each reason to skip, not one for each place, and one for what cannot run here at all."""
     skipped = Counter(report.longrepr[2].removeprefix("Skipped: ") for report in terminalreporter.getreports("skipped"))

@@ -418,7 +418,7 @@ def test_explain_and_a_report_tell_how_far_they_are_but_not_with_quiet_or_json(m
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(progress, "STEP_SECONDS", 0.0)
     rng = np.random.default_rng(0)
-    x = rng.normal(size=(60, 30))
+    x = rng.normal(size=(60, 10))
     np.savetxt("t.csv", np.column_stack([x, x[:, 0]]), "%.4f", ",")
     succeed("--train", "--layers", "auto,1", "--epochs", 1, "--dataset", "t.csv", "--model", "m.bin")
     mode = "--test" if "--report" in more else "--explain"

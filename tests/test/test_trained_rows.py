@@ -16,6 +16,7 @@ import pytest
 from support.command_line import ONE, run, succeed
 
 import nn
+from nn.core import bootstrap
 from nn.data import row_hashes
 from nn.nn.trained_rows import trained_on
 from nn.utils import Stopped, StopRequest
@@ -67,6 +68,12 @@ def models(request, tmp_path_factory):
         succeed(*ONE, *call, "--model", folder / f"{name}.bin", "--seed", seed)
     succeed("--train", *call, "--model", folder / "folds.bin", "--folds", 3, "--holdout", 0)
     return folder, columns
+
+
+@pytest.fixture(autouse=True)
+def few_resamples(monkeypatch) -> None:
+    """How exact an interval is matters to no test here."""
+    monkeypatch.setattr(bootstrap, "RESAMPLES", 200)
 
 
 @pytest.fixture

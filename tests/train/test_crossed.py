@@ -10,6 +10,7 @@ from support.packs import data, network
 from support.tables import csv_of
 
 import nn
+from nn.core import bootstrap
 from nn.core.metrics import metric
 from nn.core.thresholds import best_temperature, best_threshold, tempered
 from nn.nn.crossed import Crossed
@@ -223,7 +224,8 @@ WRITERS = {"rare": write_rare, "three": lambda path: write_three_classes(path, 1
     "--folds 3 --holdout 0 --epochs 3",
 ])  # fmt: skip
 @pytest.mark.parametrize("kind", WRITERS)
-def test_training_test_compare_page_and_predictions_agree_to_the_digit(kind, flags, folder):
+def test_training_test_compare_page_and_predictions_agree_to_the_digit(kind, flags, folder, monkeypatch):
+    monkeypatch.setattr(bootstrap, "RESAMPLES", 200)  # beside the figures, which are compared
     WRITERS[kind](folder / "data.csv")
     rules = [] if kind == "numbers" else ["--calibrate", "temperature"]
     rules += ["--threshold", "f1"] if kind == "rare" else []
