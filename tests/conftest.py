@@ -82,7 +82,7 @@ def pytest_collection_modifyitems(config, items) -> None:
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config, log):
-    """Let a process that has no more tests take some of another's, unless --dist says otherwise: some tests are long."""
+    """Let a process without tests take some of another, unless --dist says otherwise: some tests take long."""
     if config.getvalue("dist") != "load":
         return None
     from xdist.scheduler import WorkStealingScheduling
